@@ -1,0 +1,40 @@
+# Every target sets up what it needs first; see scripts/setup.
+BIN   := .venv/bin
+CODE  := $(wildcard src tests bench scripts)
+SUITE ?= core
+
+.PHONY: help setup serve test check format bench coverage-of-mission clean
+
+help: ## Show this list
+	@echo "Headway. Targets:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-21s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## Create .venv and install what is missing
+	@scripts/setup
+
+serve: setup ## Run Headway on its embedded default
+	$(BIN)/headway serve
+
+test: setup ## Run all tests
+	$(BIN)/pytest -n 2
+
+check: setup ## Check format, lint, types, layers and the examples in the docs
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/mypy $(CODE)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest tests/docs
+
+format: setup ## Format the code and apply the safe fixes
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
+
+bench: setup ## Measure and compare (SUITE=core)
+	$(BIN)/python -m bench $(SUITE)
+
+coverage-of-mission: setup ## List each row of the contract with its tests, and the rows without
+	$(BIN)/python scripts/coverage_of_mission.py
+
+clean: ## Remove the environment, caches and build results
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""Values and their JSON: immutable structs that encode, decode and describe themselves."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from headway.errors import InputError
+
+T = TypeVar("T")
+
+replace = msgspec.structs.replace
+DEEPEST = 100
+
+
+class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+    """An immutable value: equal by content, encodable as JSON."""
+
+
+def encode(value: object) -> bytes:
+    """The JSON text of a value; raises InputError for what JSON cannot hold."""
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def decode(kind: type[T], text: bytes | str) -> T:
+    """The value of a type that a JSON text holds; raises InputError with the place that is wrong."""
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise InputError(f"not a {_name(kind)}: {error}") from error
+
+
+def to_data(value: object) -> Any:
+    """The value as plain dicts, lists, strings and numbers."""
+    try:
+        return msgspec.to_builtins(value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def from_data(kind: type[T], data: object) -> T:
+    """The value of a type that plain data holds; raises InputError with the place that is wrong."""
+    try:
+        return msgspec.convert(data, kind)
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise InputError(f"not a {_name(kind)}: {error}") from error
+
+
+def json_schema(kind: object) -> dict[str, Any]:
+    """The JSON Schema of a type."""
+    return msgspec.json.schema(kind)
+
+
+def _name(kind: object) -> str:
+    return getattr(kind, "__name__", str(kind))

@@ -1,0 +1,53 @@
+"""Every error Headway raises on purpose, in one tree."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class HeadwayError(Exception):
+    """The root of all errors raised on purpose."""
+
+
+class Problem(NamedTuple):
+    """One thing that is wrong in a definition, and the line it stands on."""
+
+    message: str
+    file: str = ""
+    line: int = 0
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}: " if self.line else ""
+        return place + self.message
+
+
+class DefinitionError(HeadwayError):
+    """A chart's definition is wrong; `problems` holds all that was found, not only the first."""
+
+    def __init__(self, chart: str, problems: tuple[Problem, ...]) -> None:
+        self.chart = chart
+        self.problems = problems
+        lines = "\n".join(f"  {problem}" for problem in problems)
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(f"chart {chart} has {count}:\n{lines}")
+
+
+class DocumentError(HeadwayError):
+    """A document from outside (JSON, SCXML) is not a chart."""
+
+
+class UnboundError(HeadwayError):
+    """A chart names functions or types that nobody has registered; `names` lists them."""
+
+    def __init__(self, chart: str, names: tuple[str, ...]) -> None:
+        self.chart = chart
+        self.names = names
+        super().__init__(f"chart {chart} cannot run: nothing is registered for {', '.join(names)}")
+
+
+class InputError(HeadwayError):
+    """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
+
+
+class InternalError(HeadwayError):
+    """A rule of the core itself broke; nothing was changed. Please report it with its cause."""

@@ -1,0 +1,1 @@
+"""The pure core: charts as data, and the step that decides."""

@@ -1,0 +1,181 @@
+"""A chart made ready to run: its model compiled once into tables that a step only looks up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from headway.errors import InputError, UnboundError
+from headway.statechart import model
+from headway.statechart.authoring import Line
+from headway.statechart.expressions import Expression, parse_or_failing
+from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, descriptor, static_entry
+from headway.statechart.types import DataType
+
+MOST_CONFIGURATIONS = 1_024
+
+
+class Chart:
+    """A chart that can run: a model, the functions and types it names, and the tables of a step."""
+
+    def __init__(
+        self,
+        whole: model.Model,
+        functions: Mapping[str, Function] | None = None,
+        types: Mapping[str, DataType] | None = None,
+        lines: Mapping[str, Line] | None = None,
+    ) -> None:
+        self.model = whole
+        self.name = whole.name
+        self.version = whole.version
+        self.functions = dict(functions or {})
+        self.types = dict(types or {})
+        self.lines = dict(lines or {})
+        self.root = Node(model.State(id=model.ROOT, kind="compound", initial=whole.initial), 0, None)
+        self.nodes: dict[str, Node] = {}
+        self.order: list[Node] = [self.root]
+        self._grow()
+        self.arcs = tuple(self._arc(row, index) for index, row in enumerate(whole.transitions))
+        self._file_arcs()
+        self.scripted = whole.dialect == "scxml"
+        self.computed = whole.computed is not None
+        self.eventless = any(node.always for node in self.order)
+        self.context_type = self.types.get(whole.context) if whole.context else None
+        self.rules: tuple[tuple[Node, Expression], ...] = tuple(
+            (node, parse_or_failing(node.model.where))
+            for node in self.root.children
+            if node.model.where is not None
+        )
+        self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
+        self.unbound = tuple(sorted(self._unbound()))
+        self._configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
+
+    def __eq__(self, other: object) -> bool:
+        """Charts are equal when their models are: functions count by name."""
+        return isinstance(other, Chart) and self.model == other.model
+
+    def __hash__(self) -> int:
+        """By name and version."""
+        return hash((self.name, self.version))
+
+    def __repr__(self) -> str:
+        """Name, version and size."""
+        return f"<Chart {self.name} v{self.version}: {len(self.nodes)} states>"
+
+    def require_bound(self) -> None:
+        """Raises UnboundError when a function or type has no registration."""
+        if self.unbound:
+            raise UnboundError(self.name, self.unbound)
+
+    def configuration(self, states: tuple[str, ...]) -> tuple[Node, ...]:
+        """All active states, in document order, of the active atomic ones; raises InputError."""
+        known = self._configurations.get(states)
+        if known is not None:
+            return known
+        found = self._configure(states)
+        if len(self._configurations) < MOST_CONFIGURATIONS:
+            self._configurations[states] = found
+        return found
+
+    def _configure(self, states: tuple[str, ...]) -> tuple[Node, ...]:
+        active: dict[int, Node] = {}
+        for state in states:
+            node = self.nodes.get(state)
+            if node is None or not node.atomic:
+                raise InputError(f"chart {self.name} has no atomic state {state!r}")
+            active.update((above.index, above) for above in node.path)
+        for node in (self.root, *active.values()):
+            inside = sum(1 for child in node.children if child.index in active)
+            wanted = {"compound": 1, "parallel": len(node.children)}.get(node.kind, 0)
+            if inside != wanted:
+                raise InputError(f"{', '.join(states) or 'nothing'} is no configuration of chart {self.name}")
+        return tuple(active[index] for index in sorted(active))
+
+    def _grow(self) -> None:
+        for state in self.model.states:
+            parent = self.nodes[state.parent] if state.parent else self.root
+            node = Node(state, len(self.order), parent)
+            self.nodes[state.id] = node
+            self.order.append(node)
+            (parent.history if state.kind in HISTORY else parent.children).append(node)
+        for node in reversed(self.order):
+            if node.parent is not None:
+                node.parent.last = max(node.parent.last, node.last)
+        for node in self.order:
+            chosen = tuple(self.nodes[name] for name in node.model.initial)
+            default = tuple(node.children[:1]) if node.kind == "compound" else ()
+            node.completion = chosen or default
+
+    def _arc(self, row: model.Transition, index: int) -> Arc:
+        source = self.root if row.source == model.ROOT else self.nodes[row.source]
+        arc = Arc(row, index, source, tuple(self.nodes[target] for target in row.targets))
+        arc.guards = tuple(self._guard(condition) for condition in row.when)
+        arc.takes = self.types.get(row.takes) if row.takes else None
+        arc.entry = static_entry(arc.targets, arc.domain)
+        arc.plain = not (arc.guards or arc.by or arc.duties or row.takes or row.excludes)
+        return arc
+
+    def _guard(self, condition: model.Condition) -> tuple[str, Function | Expression]:
+        if isinstance(condition, model.Named):
+            return condition.name, self.functions.get(condition.name, _missing)
+        return condition.text, parse_or_failing(condition.text)
+
+    def _file_arcs(self) -> None:
+        watched = {event for row in self.model.transitions for event in row.distinct_from}
+        filed: dict[int, dict[str, list[Arc]]] = {}
+        for arc in self.arcs:
+            arc.watched = tuple(sorted(watched & {arc.name, *arc.model.events}))
+            node = arc.source
+            if not arc.model.events:
+                node.always += (arc,)
+            if arc.model.after is not None:
+                node.after += (arc,)
+            own = filed.setdefault(node.index, {})
+            for event in dict.fromkeys(descriptor(event) for event in arc.model.events):
+                own.setdefault(event, []).append(arc)
+        for index, own in filed.items():
+            self.order[index].arcs = {event: tuple(arcs) for event, arcs in own.items()}
+            self.order[index].open = ANY in own
+
+    def _unbound(self) -> set[str]:
+        wanted = named_functions(self.model) - set(self.functions)
+        types = {row.takes for row in self.model.transitions if row.takes}
+        types |= {state.ask.form for state in self.model.states if state.ask and state.ask.form}
+        types |= {self.model.context} if self.model.context else set()
+        return wanted | (types - set(self.types))
+
+
+def _missing(_view: object) -> bool:
+    return False
+
+
+def named_functions(whole: model.Model) -> set[str]:
+    """The names of all functions a chart calls."""
+    rows = whole.transitions
+    names = {condition.name for row in rows for condition in row.when if isinstance(condition, model.Named)}
+    names |= {row.after.name for row in rows if isinstance(row.after, model.Named)}
+    names |= {each.name for each in whole.invariants}
+    for action in all_actions(whole):
+        if isinstance(action, model.Call):
+            names.add(action.name)
+        elif isinstance(action, model.Publish) and action.data:
+            names.add(action.data)
+        elif isinstance(action, model.Spawn) and action.make:
+            names.add(action.make)
+    return names
+
+
+def all_actions(whole: model.Model) -> list[model.Action]:
+    """Every action of a chart, those inside If and ForEach too."""
+    blocks = [row.actions for row in whole.transitions] + [whole.initial_actions]
+    for state in whole.states:
+        blocks += [*state.entry, *state.exit, state.initial_actions]
+    found: list[model.Action] = []
+    pending = [action for block in blocks for action in block]
+    while pending:
+        action = pending.pop()
+        found.append(action)
+        if isinstance(action, model.If):
+            pending += [inner for branch in action.branches for inner in branch.actions]
+        elif isinstance(action, model.ForEach):
+            pending += action.actions
+    return found

@@ -1,0 +1,333 @@
+"""Leaving and entering states, in SCXML's order, with the timers, work and asks that belong to them."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from headway.statechart import model
+from headway.statechart.actions import (
+    Fault,
+    as_delay,
+    call,
+    cancel_timer,
+    payload_of,
+    perform,
+    set_timer,
+    value_of,
+)
+from headway.statechart.draft import Draft
+from headway.statechart.effects import CancelWork, ClosedAsk, OpenedAsk, StartWork
+from headway.statechart.expressions import truthy
+from headway.statechart.refusal import RESERVED, Veto
+from headway.statechart.snapshot import Event, OpenAsk, OpenWork
+from headway.statechart.tree import Arc, Entering, Node, entry_set
+
+
+def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
+    """Take transitions together: leave, act, enter; then write one line of history."""
+    before = draft.leaves()
+    draft.before = before
+    if len(arcs) == 1:
+        arc = arcs[0]
+        name = arc.name
+        if arc.domain is not None:
+            _leave(draft, _inside(draft, arc.domain))
+        _act(draft, arc)
+        if arc.domain is not None:
+            _enter(draft, arc.entry if arc.entry is not None else _dynamic(draft, arc))
+    else:
+        name = ", ".join(arc.name for arc in arcs)
+        _together(draft, arcs)
+    if draft.chart.computed and not draft.ended:
+        _compute(draft, arcs)
+    draft.row(name, before, event)
+
+
+def _inside(draft: Draft, domain: Node) -> list[Node]:
+    first, last = domain.index, domain.last
+    return [node for node in draft.active if first < node.index <= last]
+
+
+def _act(draft: Draft, arc: Arc) -> None:
+    row = arc.model
+    if row.actions:
+        draft.target = row.targets[0] if row.targets else ""
+        perform(draft, row.actions)
+    if arc.watched:
+        acted = draft.own("acted")
+        for name in arc.watched:
+            acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), draft.event.by.id)))
+
+
+def _together(draft: Draft, arcs: list[Arc]) -> None:
+    leaving = {node.index: node for arc in arcs if arc.domain is not None for node in _inside(draft, arc.domain)}
+    _leave(draft, [leaving[index] for index in sorted(leaving)])
+    for arc in arcs:
+        _act(draft, arc)
+    whole = Entering()
+    for arc in arcs:
+        if arc.domain is None:
+            continue
+        part = _dynamic(draft, arc)
+        whole.nodes.update(part.nodes)
+        whole.by_default |= part.by_default
+        whole.contents.update(part.contents)
+    _enter(draft, whole)
+
+
+def _dynamic(draft: Draft, arc: Arc) -> Entering:
+    assert arc.domain is not None
+    nodes = draft.chart.nodes
+    memory = {key: tuple(nodes[name] for name in names) for key, names in draft.memory.items()}
+    entering = entry_set(arc.targets, arc.domain, memory)
+    assert entering is not None
+    return entering
+
+
+def _leave(draft: Draft, leaving: list[Node]) -> None:
+    for node in leaving:
+        if node.history:
+            _remember(draft, node)
+    active = draft.active
+    since = draft.own("since")
+    for node in reversed(leaving):
+        if not node.idle:
+            for block in node.model.exit:
+                perform(draft, block)
+        if node.after or not node.idle:
+            _close(draft, node)
+        if draft.votes:
+            _forget_votes(draft, node)
+        since.pop(node.id, None)
+        active.remove(node)
+    if draft.timers:
+        gone = {node.id for node in leaving}
+        for key, timer in list(draft.timers.items()):
+            if timer.state in gone:
+                cancel_timer(draft, key)
+
+
+def _remember(draft: Draft, node: Node) -> None:
+    memory = draft.own("memory")
+    for history in node.history:
+        if history.kind == "deep":
+            kept = [active.id for active in draft.active if active.atomic and node.holds(active)]
+        else:
+            kept = [active.id for active in draft.active if active.parent is node]
+        memory[history.id] = tuple(kept)
+
+
+def _close(draft: Draft, node: Node) -> None:
+    if node.id in draft.work:
+        work = draft.own("work").pop(node.id)
+        draft.effects.append(CancelWork(id=draft.identify(), work=work.id))
+    if node.id in draft.asks:
+        ask = draft.own("asks").pop(node.id)
+        event = draft.event
+        draft.effects.append(ClosedAsk(id=draft.identify(), ask=ask.id, event=event.name, by=event.by.id))
+
+
+def _forget_votes(draft: Draft, node: Node) -> None:
+    prefix = f"{node.id}/"
+    for key in [key for key in draft.votes if key.startswith(prefix)]:
+        del draft.own("votes")[key]
+
+
+def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
+    nodes = entering if isinstance(entering, tuple) else entering.ordered()
+    active = draft.active
+    since = draft.own("since")
+    for node in nodes:
+        active.append(node)
+        since[node.id] = draft.now
+        if not node.idle:
+            _begin(draft, node)
+        if not isinstance(entering, tuple):
+            if node.index in entering.by_default:
+                perform(draft, node.model.initial_actions)
+            if node.index in entering.contents:
+                perform(draft, entering.contents[node.index])
+        if node.after:
+            _set_timers(draft, node)
+        if node.kind == "final":
+            _finish(draft, node)
+    if len(active) > len(nodes):
+        active.sort(key=_position)
+
+
+def _position(node: Node) -> int:
+    return node.index
+
+
+def _begin(draft: Draft, node: Node) -> None:
+    state = node.model
+    if state.data:
+        declare(draft, state.data)
+    for block in state.entry:
+        perform(draft, block)
+    if state.progress is not None:
+        draft.progress = float(state.progress[0])
+    if state.ask is not None:
+        _open_ask(draft, node, state.ask)
+    if state.run is not None:
+        work_id = draft.identify()
+        draft.own("work")[node.id] = OpenWork(id=work_id)
+        draft.effects.append(start_work(work_id, work_id, node.id, state.run))
+
+
+def declare(draft: Draft, data: tuple[model.Datum, ...]) -> None:
+    """Give variables of the data model their first values; one that fails has none."""
+    for datum in data:
+        value = datum.value
+        if datum.expr is not None:
+            try:
+                value = value_of(draft, datum.expr)
+            except Fault as fault:
+                draft.internal.append(Event("error.execution", {"message": str(fault)}))
+                value = None
+        draft.context = {**draft.context, datum.id: value}
+
+
+def start_work(effect_id: str, work: str, state: str, run: model.Run, **attempt: Any) -> StartWork:
+    """The effect that puts an attempt of a state's work before the workers."""
+    return StartWork(
+        id=effect_id,
+        work=work,
+        state=state,
+        handler=run.handler,
+        timeout=run.timeout,
+        heartbeat=run.heartbeat,
+        lease=run.lease,
+        queue=run.queue,
+        priority=run.priority,
+        affinity=run.affinity,
+        concurrency=run.concurrency,
+        **attempt,
+    )
+
+
+def _open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
+    ask_id = draft.identify()
+    deadline = None if ask.deadline is None else draft.now + timedelta(milliseconds=ask.deadline)
+    draft.own("asks")[node.id] = OpenAsk(id=ask_id, roles=ask.roles, deadline=deadline)
+    draft.effects.append(
+        OpenedAsk(
+            id=ask_id,
+            ask=ask_id,
+            state=node.id,
+            roles=ask.roles,
+            answers=answers(node),
+            form=ask.form,
+            deadline=deadline,
+            shows={field: draft.context.get(field) for field in ask.shows},
+        )
+    )
+    if ask.deadline is not None:
+        set_timer(draft, ask.deadline, f"deadline.{node.id}", node.id)
+    if ask.remind is not None:
+        set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
+    for index, escalation in enumerate(ask.escalate):
+        set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
+
+
+def answers(node: Node) -> tuple[str, ...]:
+    """The events by which a person can answer a state's ask."""
+    ask = node.model.ask
+    found: dict[str, None] = {}
+    for above in node.upward:
+        for arcs in above.arcs.values():
+            for arc in arcs:
+                asked = above is node or (ask is not None and arc.by & set(ask.roles))
+                for event in arc.model.events:
+                    own_answer = event == f"answer.{node.id}"
+                    if asked and (own_answer or event.partition(".")[0] not in RESERVED):
+                        found[event] = None
+    return tuple(found)
+
+
+def _set_timers(draft: Draft, node: Node) -> None:
+    for arc in node.after:
+        after = arc.model.after
+        try:
+            if isinstance(after, int):
+                wait = after
+            elif isinstance(after, model.Named):
+                wait = as_delay(call(draft, after.name))
+            else:
+                assert after is not None
+                wait = as_delay(value_of(draft, after.text))
+            set_timer(draft, wait, arc.model.events[0], node.id)
+        except Fault as fault:
+            raise Veto("fault", f"the delay of {arc.name}: {fault}") from fault
+
+
+def _finish(draft: Draft, node: Node) -> None:
+    output = None
+    if node.model.output is not None:
+        try:
+            output = payload_of(draft, node.model.output)
+        except Fault as fault:
+            draft.internal.append(Event("error.execution", {"message": str(fault)}))
+    parent = node.parent
+    if parent is None or parent.parent is None:
+        draft.ended = True
+        draft.output = output
+        return
+    draft.internal.append(Event(f"done.state.{parent.id}", output))
+    above = parent.parent
+    if above is not None and above.kind == "parallel" and all(_is_done(draft, child) for child in above.children):
+        draft.internal.append(Event(f"done.state.{above.id}"))
+
+
+def _is_done(draft: Draft, node: Node) -> bool:
+    if node.kind == "compound":
+        return any(child.kind == "final" and child in draft.active for child in node.children)
+    if node.kind == "parallel":
+        return all(_is_done(draft, child) for child in node.children)
+    return False
+
+
+def end(draft: Draft) -> None:
+    """The life is over: what was open in states that remain active is closed."""
+    for node in reversed(draft.active):
+        for block in node.model.exit:
+            perform(draft, block)
+        _close(draft, node)
+    for key in list(draft.timers):
+        cancel_timer(draft, key)
+
+
+def computed_status(draft: Draft) -> Node:
+    """The state whose rule holds first; raises Veto when none does."""
+    for node, rule in draft.chart.rules:
+        try:
+            if truthy(rule.evaluate(draft.view)):
+                return node
+        except Exception as error:
+            raise Veto("fault", f"the rule of {node.id} failed: {error}") from error
+    raise Veto("fault", "no rule computes a status from these facts")
+
+
+def _compute(draft: Draft, arcs: list[Arc]) -> None:
+    status = computed_status(draft)
+    current = draft.active[0].top if draft.active else None
+    lands = {name for arc in arcs for name in arc.model.lands}
+    if lands and status.id not in lands:
+        said = ", ".join(sorted(lands))
+        raise Veto("landing", f"{arcs[0].name} would land in {status.id}; it is declared to land in {said}")
+    if status is not current:
+        _leave(draft, list(draft.active))
+        entering = entry_set((status,), draft.chart.root, {})
+        assert entering is not None
+        _enter(draft, entering)
+
+
+def begin(draft: Draft) -> None:
+    """Enter the chart for the first time."""
+    chart = draft.chart
+    targets = (computed_status(draft),) if chart.computed else chart.root.completion
+    perform(draft, chart.model.initial_actions)
+    entering = entry_set(targets, chart.root, {})
+    assert entering is not None
+    _enter(draft, entering)

@@ -1,0 +1,166 @@
+"""What an event gets that changes nothing: why, where the instance stands, and what it could do now."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from headway.codec import Value
+from headway.statechart.chart import Chart
+from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.tree import Arc, Node, names_matching
+
+Code = Literal[
+    "illegal",
+    "already",
+    "terminal",
+    "unknown_event",
+    "reserved",
+    "actor",
+    "duty",
+    "payload",
+    "guard",
+    "late",
+    "stale",
+    "early",
+    "depth",
+    "children",
+    "context",
+    "landing",
+    "fault",
+    "runaway",
+]
+
+RESERVED = frozenset(
+    {"after", "answer", "child", "deadline", "done", "error", "escalate", "remind", "timer", "work"}
+)
+"""First words of event names that only the engine sends."""
+
+
+class Veto(Exception):  # noqa: N818 - it is no error of anybody: a step says no from deep inside
+    """Raised inside a step to refuse it whole."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        self.code: Code = code
+        self.message = message
+        super().__init__(message)
+
+
+class No:
+    """A guard's "no", with the reason: `return No("attach a receipt first")`."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+    def __bool__(self) -> bool:
+        """False: a No is a no."""
+        return False
+
+    def __repr__(self) -> str:
+        """As it is written."""
+        return f"No({self.reason!r})"
+
+
+class Objection(Value):
+    """Why one transition did not take the event."""
+
+    transition: str
+    code: Code
+    reason: str
+    guard: str = ""
+
+
+class Allowed(Value):
+    """An event the instance would take now, from whom, and to where."""
+
+    event: str
+    by: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+
+
+class Refusal(Value):
+    """The answer to an event that changed nothing."""
+
+    code: Code
+    message: str
+    event: str
+    states: tuple[str, ...] = ()
+    allowed: tuple[Allowed, ...] = ()
+    objections: tuple[Objection, ...] = ()
+
+    def __bool__(self) -> bool:
+        """False, so that `if step(...)` asks whether it went through."""
+        return False
+
+
+PRECEDENCE: tuple[Code, ...] = ("guard", "duty", "payload", "actor")
+"""Of several objections, the one that came furthest names the refusal."""
+
+
+def allowed_now(active: tuple[Node, ...] | list[Node]) -> tuple[Allowed, ...]:
+    """The events that some transition of the active states waits for from outside."""
+    found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
+    active_ids = {node.id for node in active}
+    for node in _upward(active):
+        for arcs in node.arcs.values():
+            for arc in arcs:
+                for event in arc.model.events:
+                    if event.partition(".")[0] in RESERVED or arc.excludes & active_ids:
+                        continue
+                    targets = arc.model.targets or arc.model.lands
+                    found.setdefault((event, arc.model.by), Allowed(event=event, by=arc.model.by, targets=targets))
+    return tuple(found.values())
+
+
+def _upward(active: tuple[Node, ...] | list[Node]) -> list[Node]:
+    ordered = sorted(active, key=lambda node: node.index, reverse=True)
+    return [*ordered, ordered[0].upward[-1]] if ordered else []
+
+
+def refuse(
+    chart: Chart, snapshot: Snapshot, event: Event, code: Code, message: str, objections: tuple[Objection, ...] = ()
+) -> Refusal:
+    """A refusal that says where the instance stands and what it could do."""
+    active = () if snapshot.ended or not snapshot.states else chart.configuration(snapshot.states)
+    return Refusal(
+        code=code,
+        message=message,
+        event=event.name,
+        states=snapshot.states,
+        allowed=allowed_now(active),
+        objections=objections,
+    )
+
+
+def objected(chart: Chart, snapshot: Snapshot, event: Event, objections: list[Objection]) -> Refusal:
+    """The refusal of an event that transitions wait for, but none would take."""
+    codes = {objection.code for objection in objections}
+    code = next(code for code in PRECEDENCE if code in codes)
+    reasons = "; ".join(dict.fromkeys(o.reason for o in objections if o.code == code))
+    message = f"{event.name} is refused in {snapshot.state}: {reasons}"
+    return refuse(chart, snapshot, event, code, message, tuple(objections))
+
+
+def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
+    """The refusal of an event that no transition of the active states waits for."""
+    arcs = _everywhere(chart, event.name)
+    active = {node.id for node in chart.configuration(snapshot.states)}
+    if not arcs:
+        return refuse(
+            chart, snapshot, event, "unknown_event", f"no transition of {chart.name} waits for {event.name!r}"
+        )
+    reached = [arc for arc in arcs if active & {*arc.model.targets, *arc.model.lands}]
+    if reached:
+        return refuse(chart, snapshot, event, "already", f"already in {snapshot.state}")
+    if snapshot.ended:
+        message = f"{snapshot.state} is terminal: {event.name} is not possible any more"
+        return refuse(chart, snapshot, event, "terminal", message)
+    names = ", ".join(dict.fromkeys(each.event for each in allowed_now(chart.configuration(snapshot.states))))
+    message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
+    return refuse(chart, snapshot, event, "illegal", message)
+
+
+def _everywhere(chart: Chart, event: str) -> list[Arc]:
+    names = {*names_matching(event), "*"}
+    return [arc for arc in chart.arcs if any(d.removesuffix(".*") in names for d in arc.model.events)]

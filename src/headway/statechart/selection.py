@@ -1,0 +1,153 @@
+"""Which transitions an event takes: by state, document order, actor, payload, duties and guards."""
+
+from __future__ import annotations
+
+from headway.statechart.draft import Draft
+from headway.statechart.duties import duty_objection
+from headway.statechart.expressions import EvaluationError, Expression, truthy
+from headway.statechart.refusal import Code, No, Objection
+from headway.statechart.snapshot import Event
+from headway.statechart.tree import Arc, Node, names_matching
+from headway.statechart.types import Mismatch
+
+
+def select(draft: Draft, event: Event, *, outside: bool) -> list[Arc]:
+    """The transitions an event takes now; `outside` events are checked for actor, payload and duties."""
+    names = names_matching(event.name)
+    draft.current = event
+    draft.payload = event.data
+    active = draft.active
+    leaf = active[-1] if active else draft.chart.root
+    if len(leaf.path) == len(active):
+        for node in leaf.upward:
+            for arc in node.matching(names):
+                if arc.plain or _takes(draft, arc, event, outside=outside):
+                    return [arc]
+        return []
+    return _for_regions(draft, lambda node: node.matching(names), event, outside=outside)
+
+
+def select_eventless(draft: Draft) -> list[Arc]:
+    """The transitions that need no event."""
+    return _for_regions(draft, _always, draft.current, outside=False)
+
+
+def _always(node: Node) -> tuple[Arc, ...]:
+    return node.always
+
+
+def _for_regions(draft: Draft, offered: object, event: Event, *, outside: bool) -> list[Arc]:
+    chosen: dict[int, Arc] = {}
+    verdicts: dict[int, bool] = {}
+    for leaf in [node for node in draft.active if node.atomic]:
+        arc = _first(draft, leaf, offered, event, verdicts, outside=outside)
+        if arc is not None:
+            chosen[arc.index] = arc
+    if len(chosen) < 2:  # noqa: PLR2004 - one cannot be in conflict
+        return list(chosen.values())
+    return _without_conflicts(draft, list(chosen.values()))
+
+
+def _first(  # noqa: PLR0913 - the state of a search
+    draft: Draft, leaf: Node, offered: object, event: Event, verdicts: dict[int, bool], *, outside: bool
+) -> Arc | None:
+    for node in leaf.upward:
+        for arc in offered(node):  # type: ignore[operator]  # a function of a node
+            if arc.index not in verdicts:
+                verdicts[arc.index] = arc.plain or _takes(draft, arc, event, outside=outside)
+            if verdicts[arc.index]:
+                return arc  # type: ignore[no-any-return]
+    return None
+
+
+def _without_conflicts(draft: Draft, arcs: list[Arc]) -> list[Arc]:
+    """Two transitions that would leave the same state: the inner one wins, else the first found."""
+    kept: list[Arc] = []
+    for arc in arcs:
+        leaving = _leaving(draft, arc)
+        rivals = [other for other in kept if leaving & _leaving(draft, other)]
+        if all(other.source.holds(arc.source) for other in rivals):
+            kept = [other for other in kept if other not in rivals]
+            kept.append(arc)
+    return kept
+
+
+def _leaving(draft: Draft, arc: Arc) -> set[int]:
+    if arc.domain is None:
+        return set()
+    return {node.index for node in draft.active if arc.domain.holds(node)}
+
+
+def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
+    if arc.excludes and any(node.id in arc.excludes for node in draft.active):
+        return False
+    if outside:
+        if arc.by and not may_fire(draft, arc, event):
+            wanted = " or ".join(sorted(arc.by))
+            _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
+            return False
+        if arc.takes is not None and not _fits(draft, arc, event):
+            return False
+        if arc.duties and (reason := duty_objection(draft, arc, event)):
+            _object(draft, arc, "duty", reason)
+            return False
+    for name, guard in arc.guards:
+        reason = verdict(draft, name, guard)
+        if reason is not None:
+            _object(draft, arc, "guard", reason, name)
+            return False
+    return True
+
+
+def may_fire(draft: Draft, arc: Arc, event: Event) -> bool:
+    """Whether the sender has a role the transition is for, or one its ask was escalated to."""
+    roles = event.by.roles
+    if arc.by & roles or roles.intersection(arc.model.countersign):
+        return True
+    ask = draft.asks.get(arc.source.id)
+    asked = arc.source.model.ask
+    return bool(ask and asked and arc.by.intersection(asked.roles) and roles.intersection(ask.roles))
+
+
+def _described(event: Event) -> str:
+    roles = ", ".join(sorted(event.by.roles))
+    return f"{event.by.id} ({roles})" if roles else f"{event.by.id} (no role)"
+
+
+def _fits(draft: Draft, arc: Arc, event: Event) -> bool:
+    assert arc.takes is not None
+    try:
+        draft.payload = arc.takes.load(event.data)
+    except Mismatch as error:
+        _object(draft, arc, "payload", str(error))
+        return False
+    return True
+
+
+def verdict(draft: Draft, name: str, guard: object) -> str | None:
+    """None when a guard says yes; its reason when it says no."""
+    if isinstance(guard, Expression):
+        return _formula_verdict(draft, guard)
+    try:
+        answer = guard(draft.view)  # type: ignore[operator]  # a registered function
+    except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
+        return f"{name} failed: {type(error).__name__}: {error}"
+    if answer:
+        return None
+    if isinstance(answer, No):
+        return answer.reason
+    said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]
+    return said or f"{name} says no"
+
+
+def _formula_verdict(draft: Draft, guard: Expression) -> str | None:
+    try:
+        return None if truthy(guard.evaluate(draft.view)) else f"{guard.text} does not hold"
+    except EvaluationError as error:
+        if draft.chart.scripted:
+            draft.internal.append(Event("error.execution", {"message": str(error)}))
+        return str(error)
+
+
+def _object(draft: Draft, arc: Arc, code: Code, reason: str, guard: str = "") -> None:
+    draft.objections.append(Objection(transition=arc.name, code=code, reason=reason, guard=guard))

@@ -1,0 +1,146 @@
+"""What an instance is between two events: one immutable value, and the events that change it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+from headway.codec import Value
+
+Kind = Literal["person", "agent", "service", "system"]
+
+
+class Actor(Value, kw_only=False):
+    """Who sends an event: a person, an agent, a service or the system, with roles."""
+
+    id: str
+    kind: Kind = "person"
+    roles: frozenset[str] = frozenset()
+
+
+SYSTEM = Actor(id="system", kind="system", roles=frozenset({"system"}))
+
+
+def person(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expect
+    """A person with roles."""
+    return Actor(id=id, kind="person", roles=frozenset(roles))
+
+
+def agent(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expect
+    """A program that acts by its own judgement, with roles."""
+    return Actor(id=id, kind="agent", roles=frozenset(roles))
+
+
+class Event(Value, kw_only=False):
+    """Something that happened: a name, what it carries, who sent it, and what it answers.
+
+    `ref` names the open timer, ask or work item this event belongs to, `attempt` the attempt of
+    the work. An event whose `ref` is no longer open is refused.
+    """
+
+    name: str
+    data: Any = None
+    by: Actor = SYSTEM
+    ref: str | None = None
+    attempt: int = 0
+    reason: str | None = None
+
+
+class Timer(Value):
+    """An event that comes by itself at a time, unless the state it was set in is left first."""
+
+    due: datetime
+    event: str
+    state: str | None = None
+    data: Any = None
+    sent_as: str | None = None
+
+
+class OpenWork(Value):
+    """The work of an active state: which attempt is due or running, and how often which policy failed."""
+
+    id: str
+    attempt: int = 1
+    failures: dict[int, int] = {}
+    due: datetime | None = None
+
+
+class OpenAsk(Value):
+    """The question of an active state: who may answer, and until when."""
+
+    id: str
+    roles: tuple[str, ...]
+    deadline: datetime | None = None
+
+
+class Snapshot(Value):
+    """An instance between two events."""
+
+    chart: str
+    version: int
+    instance: str
+    seq: int = 0
+    states: tuple[str, ...] = ()
+    context: dict[str, Any] = {}
+    since: dict[str, datetime] = {}
+    timers: dict[str, Timer] = {}
+    work: dict[str, OpenWork] = {}
+    asks: dict[str, OpenAsk] = {}
+    memory: dict[str, tuple[str, ...]] = {}
+    acted: dict[str, tuple[str, ...]] = {}
+    votes: dict[str, dict[str, str]] = {}
+    counters: dict[str, int] = {}
+    children: dict[str, int] = {}
+    progress: float = 0.0
+    seed: int = 0
+    depth: int = 0
+    parent: str | None = None
+    ended: bool = False
+    output: Any = None
+
+
+    @property
+    def state(self) -> str:
+        """The active atomic states as one word: `filling`, or `form+upload` in parallel regions."""
+        return "+".join(self.states)
+
+
+class Row(Value):
+    """One line of the history: what moved, by which event, through whom, when and why."""
+
+    seq: int
+    index: int
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    event: str
+    transition: str
+    actor: str
+    at: datetime
+    reason: str | None = None
+    attempt: int = 0
+    data: Any = None
+
+
+def timer_fired(timer: str) -> Event:
+    """The event that a due timer sends."""
+    return Event(name="timer", ref=timer)
+
+
+def work_done(work: str, attempt: int, result: object = None, by: Actor = SYSTEM) -> Event:
+    """The event of a worker that has finished."""
+    return Event(name="work.done", ref=work, attempt=attempt, data=result, by=by)
+
+
+def work_failed(work: str, attempt: int, code: str, message: str = "", by: Actor = SYSTEM) -> Event:
+    """The event of a worker that has failed with an error code."""
+    return Event(name="work.failed", ref=work, attempt=attempt, data={"code": code, "message": message}, by=by)
+
+
+def work_progress(work: str, attempt: int, fraction: float, **data: object) -> Event:
+    """The event of a worker that has come this far (0 to 1)."""
+    return Event(name="work.progress", ref=work, attempt=attempt, data={"fraction": fraction, **data})
+
+
+def child_changed(child: str, before: str | None, after: str | None, errors: int = 0) -> Event:
+    """The event that tells a parent that a child went from one status to another (None: is new, is gone)."""
+    return Event(name="child.changed", ref=child, data={"from": before, "to": after, "errors": errors})

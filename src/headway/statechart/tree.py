@@ -1,0 +1,227 @@
+"""The tree of a chart's states and the arcs between them: what is entered, left, and by which event."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from headway.statechart import model
+from headway.statechart.expressions import Expression
+from headway.statechart.types import DataType
+
+Function = Callable[..., Any]
+HISTORY = frozenset({"shallow", "deep"})
+ANY = "*"
+
+
+class Node:
+    """A state with its place in the tree; `index` to `last` are the states below it, in document order."""
+
+    __slots__ = (
+        "after",
+        "always",
+        "arcs",
+        "atomic",
+        "children",
+        "completion",
+        "history",
+        "id",
+        "idle",
+        "index",
+        "kind",
+        "last",
+        "model",
+        "open",
+        "parent",
+        "path",
+        "top",
+        "upward",
+    )
+
+    def __init__(self, state: model.State, index: int, parent: Node | None) -> None:
+        self.model = state
+        self.id = state.id
+        self.kind = state.kind
+        self.index = index
+        self.last = index
+        self.parent = parent
+        self.children: list[Node] = []
+        self.history: list[Node] = []
+        self.atomic = state.kind in {"atomic", "final"}
+        self.arcs: dict[str, tuple[Arc, ...]] = {}
+        self.open = False
+        self.always: tuple[Arc, ...] = ()
+        self.after: tuple[Arc, ...] = ()
+        self.completion: tuple[Node, ...] = ()
+        self.upward: tuple[Node, ...] = (self, *parent.upward) if parent else (self,)
+        self.path: tuple[Node, ...] = tuple(reversed(self.upward))[1:]
+        self.top = self.path[0] if self.path else self
+        self.idle = not (state.entry or state.exit or state.run or state.ask or state.progress or state.data)
+
+    def holds(self, other: Node) -> bool:
+        """Whether the other state lies below this one."""
+        return self.index < other.index <= self.last
+
+    def matching(self, names: tuple[str, ...]) -> tuple[Arc, ...]:
+        """The arcs that an event (as `names_matching`) triggers, in document order."""
+        if len(names) == 1 and not self.open:
+            return self.arcs.get(names[0], ())
+        found = {arc.index: arc for name in (*names, ANY) for arc in self.arcs.get(name, ())}
+        return tuple(found[index] for index in sorted(found))
+
+
+class Arc:
+    """A transition made ready: its nodes, functions, and the states it enters."""
+
+    __slots__ = (
+        "by",
+        "domain",
+        "duties",
+        "entry",
+        "excludes",
+        "guards",
+        "index",
+        "model",
+        "name",
+        "plain",
+        "source",
+        "takes",
+        "targets",
+        "watched",
+    )
+
+    def __init__(self, row: model.Transition, index: int, source: Node, targets: tuple[Node, ...]) -> None:
+        self.model = row
+        self.name = row.name
+        self.index = index
+        self.source = source
+        self.targets = targets
+        self.by = frozenset(row.by)
+        self.duties = bool(row.distinct_from or row.quorum > 1 or row.countersign or row.no_agent)
+        self.excludes = frozenset(row.excludes)
+        self.guards: tuple[tuple[str, Function | Expression], ...] = ()
+        self.takes: DataType | None = None
+        self.watched: tuple[str, ...] = ()
+        self.domain = _domain(row, source, targets)
+        self.entry: tuple[Node, ...] | None = None
+        self.plain = False
+
+
+class Entering:
+    """The states a move enters, and which of them are entered because nothing else was named."""
+
+    __slots__ = ("by_default", "contents", "nodes", "occupied")
+
+    def __init__(self) -> None:
+        self.nodes: dict[int, Node] = {}
+        self.occupied: set[int] = set()
+        self.by_default: set[int] = set()
+        self.contents: dict[int, tuple[model.Action, ...]] = {}
+
+    def ordered(self) -> tuple[Node, ...]:
+        """The states in the order they are entered."""
+        return tuple(self.nodes[index] for index in sorted(self.nodes))
+
+
+def names_matching(event: str) -> tuple[str, ...]:
+    """The descriptors that match an event's name, the longest first: a.b.c, a.b, a."""
+    if "." not in event:
+        return (event,)
+    names = [event]
+    while "." in event:
+        event = event.rpartition(".")[0]
+        names.append(event)
+    return tuple(names)
+
+
+def descriptor(event: str) -> str:
+    """A descriptor as it is filed: `error.*` and `error.` mean the same as `error`."""
+    return ANY if event == ANY else event.removesuffix(".*").removesuffix(".")
+
+
+def common_compound(nodes: list[Node]) -> Node:
+    """The closest compound state, or the root, that holds all of them."""
+    for above in nodes[0].upward[1:]:
+        if above.kind == "compound" and all(above.holds(node) for node in nodes[1:]):
+            return above
+    return nodes[0].upward[-1]
+
+
+def _domain(row: model.Transition, source: Node, targets: tuple[Node, ...]) -> Node | None:
+    """The state inside which an arc moves; nothing outside of it is left or entered."""
+    if not targets:
+        return None
+    if source.parent is None:
+        return source
+    if row.internal and source.kind == "compound" and all(source.holds(target) for target in targets):
+        return source
+    return common_compound([source, *targets])
+
+
+def static_entry(targets: tuple[Node, ...], domain: Node | None) -> tuple[Node, ...] | None:
+    """The states entered, in order, or None when that depends on memory or has content of its own."""
+    if domain is None:
+        return ()
+    entering = entry_set(targets, domain, None)
+    if entering is None or any(node.model.initial_actions for node in entering.nodes.values()):
+        return None
+    return entering.ordered()
+
+
+def entry_set(
+    targets: tuple[Node, ...], domain: Node, memory: Mapping[str, tuple[Node, ...]] | None
+) -> Entering | None:
+    """All states entered on the way to targets; None when it needs a memory that is not given."""
+    entering = Entering()
+    goals: list[tuple[Node, Node]] = [(target, domain) for target in targets]
+    open_nodes: list[Node] = []
+    while goals or open_nodes:
+        if not goals:
+            goals = _defaults(open_nodes.pop(0), entering)
+            continue
+        node, limit = goals.pop(0)
+        if node.kind in HISTORY:
+            if memory is None:
+                return None
+            goals += [(goal, limit) for goal in _remembered(node, memory, entering)]
+            continue
+        entering.nodes[node.index] = node
+        open_nodes.append(node)
+        open_nodes += _enter_above(node, limit, entering)
+    return entering
+
+
+def _enter_above(node: Node, limit: Node, entering: Entering) -> list[Node]:
+    """Adds the states between a goal and its limit; answers those whose other regions wait."""
+    parallel = []
+    for above in node.upward[1:]:
+        entering.occupied.add(above.index)
+        if above is limit or above.parent is None:
+            break
+        if above.index not in entering.nodes:
+            entering.nodes[above.index] = above
+            if above.kind == "parallel":
+                parallel.append(above)
+    return parallel
+
+
+def _defaults(node: Node, entering: Entering) -> list[tuple[Node, Node]]:
+    if node.kind == "compound" and node.index not in entering.occupied:
+        entering.by_default.add(node.index)
+        return [(goal, node) for goal in node.completion]
+    if node.kind == "parallel":
+        return [(child, node) for child in node.children if child.index not in entering.nodes]
+    return []
+
+
+def _remembered(
+    node: Node, memory: Mapping[str, tuple[Node, ...]], entering: Entering
+) -> tuple[Node, ...]:
+    remembered = memory.get(node.id)
+    if remembered:
+        return remembered
+    parent = node.upward[1]
+    entering.contents[parent.index] = node.model.initial_actions
+    if node.completion:
+        return node.completion
+    return parent.completion if parent.kind == "compound" else tuple(parent.children)

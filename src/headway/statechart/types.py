@@ -1,0 +1,61 @@
+"""Types of payloads and contexts: pydantic models, dataclasses and typed dicts, seen one way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pydantic
+
+from headway.codec import encode
+from headway.errors import HeadwayError, InputError
+
+
+class Mismatch(HeadwayError):
+    """Data does not fit a type; the text names each place."""
+
+
+class DataType:
+    """A named type that checks plain data and describes itself as JSON Schema."""
+
+    __slots__ = ("_adapter", "kind", "name")
+
+    def __init__(self, kind: Any) -> None:
+        """Raises TypeError when the type cannot describe JSON data."""
+        self.kind = kind
+        self.name: str = getattr(kind, "__name__", str(kind))
+        try:
+            self._adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(kind)
+            self._adapter.json_schema()
+        except pydantic.errors.PydanticUserError as error:
+            raise TypeError(f"{self.name} does not describe JSON data: {error.message}") from error
+
+    def schema(self) -> dict[str, Any]:
+        """The JSON Schema of the type."""
+        return self._adapter.json_schema()
+
+    def load(self, data: object) -> Any:
+        """The typed value of plain data (or of a value of the type); raises Mismatch."""
+        try:
+            if isinstance(self.kind, type) and isinstance(data, self.kind):
+                return self._adapter.validate_python(data)
+            # As JSON, so that a date may be a string but "1" is never a number.
+            return self._adapter.validate_json(encode(data), strict=True)
+        except pydantic.ValidationError as error:
+            raise Mismatch(f"not a {self.name}: {_places(error)}") from error
+        except (InputError, RecursionError, TypeError, ValueError) as error:
+            raise Mismatch(f"not a {self.name}: {error}") from error
+
+    def dump(self, value: object) -> Any:
+        """Plain data of a typed value."""
+        return self._adapter.dump_python(value, mode="json")
+
+    def clean(self, data: object) -> Any:
+        """Plain data, checked and with defaults filled in; raises Mismatch."""
+        return self.dump(self.load(data))
+
+
+def _places(error: pydantic.ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(part) for part in item['loc']) or 'it'}: {item['msg'].lower()}"
+        for item in error.errors(include_url=False, include_context=False, include_input=False)
+    )

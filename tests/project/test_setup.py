@@ -1,0 +1,132 @@
+"""The set-up script says what it does, installs what is missing, and is idle when nothing is."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ("sh", "cat", "cksum", "dirname", "env", "mkdir", "chmod", "cp")
+
+PYTHON = """\
+case "$*" in
+    *"sys.exit(sys.version_info"*) exit 0 ;;
+    *"import ensurepip"*) test -e "$(dirname "$0")/has-venv" ;;
+    *"print("*) echo python3.12-venv ;;
+    *"-m venv"*) mkdir -p .venv/bin && cp "$0" .venv/bin/python ;;
+    -V) echo Python 3.12.0 ;;
+    *"pip install"*)
+        echo "python $*" >>calls
+        left=$(cat failures 2>/dev/null)
+        echo "${left#x}" >failures
+        test -z "$left" ;;
+esac"""
+
+
+class Machine:
+    """A pretended machine: a checkout, and a PATH with nothing on it but what a test puts there."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.bin = root, root / "bin"
+        self.bin.mkdir()
+        (root / "scripts").mkdir()
+        for name in ("pyproject.toml", "constraints.txt", "scripts/setup"):
+            shutil.copy(ROOT / name, root / name)
+        for name in TOOLS:
+            (self.bin / name).symlink_to(shutil.which(name) or sys.exit(f"{name} is missing"))
+
+    def has(self, name: str, script: str = "") -> None:
+        """Put a command on the machine."""
+        (self.bin / name).write_text(f"#!{self.bin}/sh\n{script}\n")
+        (self.bin / name).chmod(0o755)
+
+    def set_up(self) -> subprocess.CompletedProcess[str]:
+        """Run the script."""
+        environment = {"PATH": str(self.bin), "HOME": os.devnull}
+        return subprocess.run(
+            [self.root / "scripts/setup"],
+            cwd=self.root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    def calls(self) -> str:
+        """What the commands on the machine were asked to do."""
+        record = self.root / "calls"
+        return record.read_text() if record.exists() else ""
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    """A machine with Python and Graphviz, and a user without rights."""
+    machine = Machine(tmp_path)
+    machine.has("id", "echo 1000")
+    machine.has("dot")
+    machine.has("python3", PYTHON)
+    machine.has("has-venv")
+    return machine
+
+
+def test_the_second_run_does_nothing(machine: Machine) -> None:
+    """The environment is made once, and again only when its recipe changes."""
+    assert machine.set_up().returncode == 0
+    first = machine.calls()
+    assert "--constraint constraints.txt --editable .[dev]" in first
+
+    assert machine.set_up().stderr == ""
+    assert machine.calls() == first
+
+    (machine.root / "constraints.txt").write_text("ruff==0.1\n")
+    assert "Installing Headway" in machine.set_up().stderr
+
+
+def test_an_old_python_is_refused_with_a_way_out(machine: Machine) -> None:
+    """Without Python 3.11 the message says what was found and what to do."""
+    machine.has("python3", 'test "$1" = -V && echo Python 3.9.2')
+    result = machine.set_up()
+    assert result.returncode == 1
+    assert "needs Python 3.11 or newer; found Python 3.9.2" in result.stderr
+
+
+def test_root_installs_what_is_missing(machine: Machine) -> None:
+    """Debian packages come from apt, without questions."""
+    machine.has("id", "echo 0")
+    (machine.bin / "dot").unlink()
+    machine.has("apt-get", 'echo "$DEBIAN_FRONTEND apt-get $1 $*" >>calls')
+    assert machine.set_up().returncode == 0
+    apt = [line for line in machine.calls().splitlines() if "apt-get" in line]
+    assert [line.split()[:3] for line in apt] == [
+        ["noninteractive", "apt-get", "update"],
+        ["noninteractive", "apt-get", "install"],
+    ]
+    assert apt[1].endswith(" graphviz")
+
+
+def test_without_rights_the_message_names_the_command(machine: Machine) -> None:
+    """Graphviz can wait, so the set-up tells how to get it and goes on."""
+    (machine.bin / "dot").unlink()
+    result = machine.set_up()
+    assert result.returncode == 0
+    assert "sudo apt-get update && sudo apt-get install -y graphviz" in result.stderr
+
+
+def test_without_venv_and_rights_the_set_up_stops(machine: Machine) -> None:
+    """Nothing works without the venv module, so the message names its package and nothing is half made."""
+    (machine.bin / "has-venv").unlink()
+    result = machine.set_up()
+    assert result.returncode == 1
+    assert "sudo apt-get install -y python3.12-venv" in result.stderr
+    assert not (machine.root / ".venv").exists()
+
+
+def test_a_failing_installation_is_tried_again(machine: Machine) -> None:
+    """A network that fails twice does not stop the set-up."""
+    (machine.root / "failures").write_text("xx")
+    result = machine.set_up()
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("trying") == 2
