@@ -74,7 +74,7 @@ class _Parallel(_Counting):
 class PythonStateMachine:
     """A chart driven through its events, as in `chart.go()`: the fastest of its ways."""
 
-    def __init__(self, chart: Any) -> None:  # noqa: ANN401 - see the note on types above
+    def __init__(self, chart: Any) -> None:
         self._chart = chart
 
     def run(self, events: Sequence[str], cycles: int) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST = 100 * 365 * UNITS["d"]
-_PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*(ms|s|m|h|d|w)\s*")
+_PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s|m|h|d|w)\s*")
 
 
 def milliseconds(duration: str | float | timedelta) -> int:
@@ -17,13 +18,17 @@ def milliseconds(duration: str | float | timedelta) -> int:
         total = duration / timedelta(milliseconds=1)
     elif isinstance(duration, str):
         total = _spelled(duration)
-    elif isinstance(duration, (int, float)) and not isinstance(duration, bool):
-        total = duration * 1_000
     else:
-        raise ValueError(f"not a duration: {duration!r}")
+        total = _seconds(duration) * 1_000
     if not 0 <= total <= LONGEST:
         raise ValueError(f"a duration lies between 0 and 100 years, not {duration!r}")
     return round(total)
+
+
+def _seconds(number: object) -> float:
+    if isinstance(number, (int, float)) and not isinstance(number, bool) and math.isfinite(number):
+        return number
+    raise ValueError(f"not a duration: {number!r}")
 
 
 def _spelled(text: str) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
@@ -11,11 +11,15 @@ from headway.errors import InputError
 T = TypeVar("T")
 
 replace = msgspec.structs.replace
-DEEPEST = 100
 
 
-class Value(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+@dataclass_transform(frozen_default=True)
+class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
     """An immutable value: equal by content, encodable as JSON."""
+
+
+class Scratch(msgspec.Struct):
+    """A mutable record for the middle of a computation; it never leaves the function that made it."""
 
 
 def encode(value: object) -> bytes:
@@ -46,8 +50,16 @@ def from_data(kind: type[T], data: object) -> T:
     """The value of a type that plain data holds; raises InputError with the place that is wrong."""
     try:
         return msgspec.convert(data, kind)
-    except (msgspec.MsgspecError, RecursionError) as error:
+    except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise InputError(f"not a {_name(kind)}: {error}") from error
+
+
+def is_json(data: object) -> bool:
+    """Whether data is the same after it was written as JSON and read again."""
+    try:
+        return bool(msgspec.json.decode(msgspec.json.encode(data)) == data)
+    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        return False
 
 
 def json_schema(kind: object) -> dict[str, Any]:

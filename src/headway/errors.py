@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+LONGEST_SHOWN = 200
+
 
 class HeadwayError(Exception):
     """The root of all errors raised on purpose."""
@@ -17,8 +19,10 @@ class Problem(NamedTuple):
     line: int = 0
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}: " if self.line else ""
-        return place + self.message
+        if not self.line:
+            return self.message
+        place = f"{self.file}:{self.line}" if self.file else f"line {self.line}"
+        return f"{place}: {self.message}"
 
 
 class DefinitionError(HeadwayError):
@@ -51,3 +55,11 @@ class InputError(HeadwayError):
 
 class InternalError(HeadwayError):
     """A rule of the core itself broke; nothing was changed. Please report it with its cause."""
+
+
+def shown(value: object) -> str:
+    """A value in an error message: never too long, whatever it does when it is looked at."""
+    try:
+        return repr(value)[:LONGEST_SHOWN]
+    except Exception:  # noqa: BLE001 - any value may come in
+        return f"a {type(value).__name__}"

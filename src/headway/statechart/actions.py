@@ -8,9 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import Value
+from headway.codec import Value, encode
+from headway.errors import InputError
 from headway.statechart import model
-from headway.statechart.draft import Draft
+from headway.statechart.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.effects import (
     AddToCounter,
     CancelTimer,
@@ -33,9 +34,8 @@ from headway.statechart.snapshot import Event, Timer
 from headway.statechart.types import Mismatch
 
 MOST_ITEMS = 10_000
-SCXML_TYPES = frozenset(
-    {None, "", "scxml", "http://www.w3.org/TR/scxml/#SCXMLEventProcessor", "http://www.w3.org/TR/scxml"}
-)
+MOST_TURNS = 100_000
+SCXML_TYPES = frozenset({None, "", "scxml", SCXML_PROCESSOR, "http://www.w3.org/TR/scxml"})
 _FIELD = re.compile(r"\{(\w+)\}")
 
 
@@ -75,8 +75,9 @@ def value_of(draft: Draft, text: str) -> Any:
 
 
 def fill(draft: Draft, template: str) -> str:
-    """A text with `{name}` replaced by what the context holds."""
-    return _FIELD.sub(lambda match: str(draft.context.get(match[1], "")), template)
+    """A text with `{name}` replaced by what the context holds, `{instance}` by the instance's id."""
+    known = {"instance": draft.base.instance, **draft.context}
+    return _FIELD.sub(lambda match: str(known.get(match[1], "")), template)
 
 
 def call(draft: Draft, name: str) -> Any:
@@ -115,18 +116,30 @@ def write(draft: Draft, updates: Mapping[str, Any]) -> None:
     draft.context = context
 
 
+def check_storable(value: Any) -> None:
+    """Raises Fault for a value that no store could keep."""
+    try:
+        encode(value)
+    except InputError as error:
+        raise Fault(f"the context keeps what is JSON: {error}") from error
+
+
 def _call(draft: Draft, action: model.Call) -> None:
     answer = call(draft, action.name)
     if answer is None:
         return
-    if isinstance(answer, Mapping):
-        if not all(isinstance(key, str) for key in answer):
-            raise Fault(f"{action.name} answered with keys that are no names")
+    if isinstance(answer, (dict, Mapping)):
+        for key, value in answer.items():
+            if not isinstance(key, str):
+                raise Fault(f"{action.name} answered with keys that are no names")
+            if type(value) not in PLAIN:
+                check_storable(value)
         write(draft, answer)
     elif isinstance(answer, (list, tuple)) and all(isinstance(item, Value) for item in answer):
         _run(draft, answer)
     else:
-        raise Fault(f"{action.name} answered with {type(answer).__name__}: an action answers with updates or actions")
+        answered = type(answer).__name__
+        raise Fault(f"{action.name} answered with {answered}: an action answers with updates or actions")
 
 
 def _put(draft: Draft, action: model.Put) -> None:
@@ -135,6 +148,7 @@ def _put(draft: Draft, action: model.Put) -> None:
 
 def _assign(draft: Draft, action: model.Assign) -> None:
     value = action.value if action.expr is None else value_of(draft, action.expr)
+    check_storable(value)
     try:
         place = location_or_failing(action.location)
         changed = place.assign(draft.context, draft.view, value, declare=not draft.chart.scripted)
@@ -179,7 +193,7 @@ def payload_of(draft: Draft, payload: model.Payload) -> Any:
 def _send(draft: Draft, action: model.Send) -> None:
     send_id = action.id
     if action.id_location is not None:
-        send_id = draft.identify()
+        send_id = f"{draft.identify()}:{len(draft.rows)}:{len(draft.external) + len(draft.internal)}"
         changed = location_or_failing(action.id_location)
         try:
             write(draft, changed.assign(draft.context, draft.view, send_id))
@@ -193,17 +207,15 @@ def _send(draft: Draft, action: model.Send) -> None:
         raise Fault(f"no way to send as {kind!r}", send_id=send_id)
     if name is None:
         raise Fault("an event needs a name", send_id=send_id)
-    _dispatch(draft, action, name, target, data, send_id)
+    _dispatch(draft, action, target, Event(name, data, ref=send_id))
 
 
-def _dispatch(
-    draft: Draft, action: model.Send, name: str, target: str | None, data: Any, send_id: str | None
-) -> None:
+def _dispatch(draft: Draft, action: model.Send, target: str | None, event: Event) -> None:
+    name, data, send_id = event.name, event.data, event.ref
     wait = _delay(draft, action)
-    own_address = f"#_scxml_{draft.base.instance}"
     if target == "#_internal":
         draft.internal.append(Event(name, data, ref=send_id, reason="internal"))
-    elif target in {None, "", own_address}:
+    elif target in {None, "", own_address(draft)}:
         if wait:
             set_timer(draft, wait, name, None, data=data, sent_as=send_id)
         else:
@@ -232,7 +244,7 @@ def as_delay(value: Any) -> int:
         raise Fault(str(error)) from error
 
 
-def set_timer(  # noqa: PLR0913 - a timer has that many properties
+def set_timer(
     draft: Draft,
     wait: int,
     event: str,
@@ -260,7 +272,7 @@ def cancel_timer(draft: Draft, timer: str) -> None:
 def _cancel(draft: Draft, action: model.Cancel) -> None:
     wanted = action.id if action.id_expr is None else value_of(draft, action.id_expr)
     for key, timer in list(draft.timers.items()):
-        if timer.sent_as == wanted:
+        if wanted is not None and timer.sent_as == wanted:
             cancel_timer(draft, key)
 
 
@@ -285,6 +297,9 @@ def _foreach(draft: Draft, action: model.ForEach) -> None:
     if len(items) > MOST_ITEMS:
         raise Fault(f"{action.array} has {len(items)} items; at most {MOST_ITEMS} are gone through")
     for index, item in enumerate(tuple(items)):
+        draft.turns += 1 + len(action.actions)
+        if draft.turns > MOST_TURNS:
+            raise Veto("runaway", f"loops over lists take more than {MOST_TURNS} actions in one step")
         _loop_variable(draft, action.item, item)
         if action.index is not None:
             _loop_variable(draft, action.index, index)
@@ -319,7 +334,10 @@ def _spawn(draft: Draft, action: model.Spawn) -> None:
     made = action.values if action.make is None else call(draft, action.make)
     contexts = [made] if isinstance(made, Mapping) else made
     if not isinstance(contexts, (list, tuple)) or not all(isinstance(each, Mapping) for each in contexts):
-        raise Fault(f"{action.make} answered with {type(made).__name__}: it makes one context, or a list of them")
+        answered = type(made).__name__
+        raise Fault(f"{action.make} answered with {answered}: it makes one context, or a list of them")
+    if not contexts:
+        return
     depth = draft.base.depth + 1
     if depth > draft.chart.model.max_depth:
         raise Veto("depth", f"a child would be at depth {depth}; the limit is {draft.chart.model.max_depth}")

@@ -1,4 +1,4 @@
-"""Fencing: an event that belongs to a timer, a work item, an ask or a child is taken only while that is open."""
+"""Fencing: what belongs to a timer, a work item, an ask or a child is taken only while that is open."""
 
 from __future__ import annotations
 
@@ -10,41 +10,37 @@ from headway.codec import replace
 from headway.statechart.actions import set_timer
 from headway.statechart.draft import Draft
 from headway.statechart.effects import EscalateAsk, Message, RemindAsk
-from headway.statechart.moves import answers, start_work
-from headway.statechart.refusal import RESERVED, Code, Veto
+from headway.statechart.moves import answers, repeat_timer, start_work
+from headway.statechart.refusal import Code, Veto, comes_from_engine
 from headway.statechart.retry import delay, may_retry, policy_for
 from headway.statechart.snapshot import Event, OpenAsk, OpenWork
 
 MOST_SAID = 500
 
 
-class Admitted:
-    """An event that may go on: under which name, whether it came from outside, and if it is done with."""
+def admit(draft: Draft) -> Event:
+    """The event as the states will see it; raises Veto when what it belongs to is no longer open.
 
-    __slots__ = ("event", "finished", "outside")
-
-    def __init__(self, event: Event, *, outside: bool = False, finished: bool = False) -> None:
-        self.event = event
-        self.outside = outside
-        self.finished = finished
-
-
-def admit(draft: Draft) -> Admitted:
-    """The event as the states will see it; raises Veto when what it belongs to is no longer open."""
+    Says on the draft whether the event comes from `outside`, and whether it is `finished` with.
+    """
     event = draft.event
-    admission = BY_NAME.get(event.name)
-    if admission is not None and (event.ref is not None or not draft.chart.scripted):
-        if event.ref is None:
-            raise Veto("reserved", f"{event.name} comes from the engine, with what it belongs to")
+    admission = BY_NAME.get(event.name) if event.ref is not None else None
+    if admission is not None:
+        draft.outside = False
         return admission(draft, event)
-    if event.ref is not None and not draft.chart.scripted:
-        return _answer(draft, event)
-    if "." in event.name and event.name.partition(".")[0] in RESERVED and not draft.chart.scripted:
-        raise Veto("reserved", f"{event.name} comes from the engine only")
-    return Admitted(event, outside=True)
+    if draft.chart.scripted:
+        return event
+    if comes_from_engine(event.name):
+        raise Veto("reserved", f"{event.name} comes from the engine only, with what it belongs to")
+    return event if event.ref is None else _answer(draft, event)
 
 
-def _timer(draft: Draft, event: Event) -> Admitted:
+def _finished(draft: Draft, event: Event) -> Event:
+    draft.finished = True
+    return event
+
+
+def _timer(draft: Draft, event: Event) -> Event:
     timer = draft.timers.get(event.ref or "")
     if timer is None:
         raise Veto("stale", f"the timer {event.ref} is no longer set")
@@ -55,9 +51,11 @@ def _timer(draft: Draft, event: Event) -> Admitted:
     kind = timer.event.partition(".")[0]
     if timer.state is not None and kind in ASK_TIMERS:
         ASK_TIMERS[kind](draft, timer.state, timer.data)
-        draft.row("", draft.leaves(), fired)
-        return Admitted(fired, finished=True)
-    return Admitted(fired)
+        draft.row("", draft.states, fired)
+        return _finished(draft, fired)
+    if timer.state is not None and kind == "after":
+        repeat_timer(draft, timer.state, timer.event)
+    return fired
 
 
 def _remind(draft: Draft, state: str, _data: Any) -> None:
@@ -93,16 +91,16 @@ def _open_work(draft: Draft, event: Event) -> tuple[str, OpenWork]:
     raise Veto("stale", f"the work {event.ref} is no longer wanted")
 
 
-def _work_done(draft: Draft, event: Event) -> Admitted:
+def _work_done(draft: Draft, event: Event) -> Event:
     state, _ = _open_work(draft, event)
     del draft.own("work")[state]
     node = draft.chart.nodes[state]
     if node.model.progress is not None:
         draft.progress = float(node.model.progress[1])
-    return Admitted(Event(f"done.work.{state}", event.data))
+    return Event(f"done.work.{state}", event.data)
 
 
-def _work_failed(draft: Draft, event: Event) -> Admitted:
+def _work_failed(draft: Draft, event: Event) -> Event:
     state, work = _open_work(draft, event)
     code = event.data.get("code") if isinstance(event.data, dict) else None
     if not isinstance(code, str) or not code or "." in code:
@@ -111,7 +109,7 @@ def _work_failed(draft: Draft, event: Event) -> Admitted:
     assert run is not None
     if not may_retry(run, work, code):
         del draft.own("work")[state]
-        return Admitted(Event(f"error.work.{state}.{code}", event.data))
+        return Event(f"error.work.{state}.{code}", event.data)
     index = policy_for(run, code)
     assert index is not None
     failures = {**work.failures, index: work.failures.get(index, 0) + 1}
@@ -122,11 +120,11 @@ def _work_failed(draft: Draft, event: Event) -> Admitted:
     draft.effects.append(
         start_work(draft.identify(), work.id, state, run, attempt=following.attempt, due=due)
     )
-    draft.row("retry", draft.leaves(), event, reason=code)
-    return Admitted(event, finished=True)
+    draft.row("retry", draft.states, event, reason=code)
+    return _finished(draft, event)
 
 
-def _work_progress(draft: Draft, event: Event) -> Admitted:
+def _work_progress(draft: Draft, event: Event) -> Event:
     state, _ = _open_work(draft, event)
     data = event.data if isinstance(event.data, dict) else {}
     fraction = data.get("fraction")
@@ -147,10 +145,10 @@ def _work_progress(draft: Draft, event: Event) -> Admitted:
             said = said.replace(f"{{{key}}}", str(value)[:MOST_SAID])
     report = {"instance": draft.base.instance, "step": state, "pct": draft.progress, "message": said}
     draft.effects.append(Message(id=draft.identify(), kind="live", name="progress", data=report))
-    return Admitted(event, finished=True)
+    return _finished(draft, event)
 
 
-def _child_changed(draft: Draft, event: Event) -> Admitted:
+def _child_changed(draft: Draft, event: Event) -> Event:
     data = event.data if isinstance(event.data, dict) else {}
     before, after, errors = data.get("from"), data.get("to"), data.get("errors", 0)
     if not isinstance(errors, int) or isinstance(errors, bool) or errors < 0:
@@ -170,10 +168,10 @@ def _child_changed(draft: Draft, event: Event) -> Admitted:
     if errors:
         counters = draft.own("counters")
         counters["errors"] = counters.get("errors", 0) + errors
-    return Admitted(event)
+    return event
 
 
-def _answer(draft: Draft, event: Event) -> Admitted:
+def _answer(draft: Draft, event: Event) -> Event:
     """An event that belongs to an ask, or one by which a worker ends its work."""
     for state, ask in draft.asks.items():
         if ask.id == event.ref:
@@ -182,12 +180,12 @@ def _answer(draft: Draft, event: Event) -> Admitted:
         if work.id == event.ref:
             _open_work(draft, event)
             del draft.own("work")[state]
-            return Admitted(event, outside=True)
+            return event
     for node in draft.chart.order:
         ask_model = node.model.ask
         if ask_model is not None and ask_model.late == "record" and _answers(event, node.id, answers(node)):
-            draft.row("", draft.leaves(), event, reason="late answer")
-            return Admitted(event, finished=True)
+            draft.row("", draft.states, event, reason="late answer")
+            return _finished(draft, event)
     code: Code = "late" if _is_answer(draft, event) else "stale"
     raise Veto(code, f"{event.name} answers {event.ref}, which is no longer open")
 
@@ -201,19 +199,21 @@ def _answers(event: Event, state: str, names: tuple[str, ...]) -> bool:
     return event.name in names or (event.name == "answer" and f"answer.{state}" in names)
 
 
-def _to_ask(draft: Draft, event: Event, state: str, ask: OpenAsk) -> Admitted:
+def _to_ask(draft: Draft, event: Event, state: str, ask: OpenAsk) -> Event:
     node = draft.chart.nodes[state]
     if event.name != "answer":
         if event.name not in answers(node):
-            raise Veto("illegal", f"{event.name} is no answer to {state}; these are: {', '.join(answers(node))}")
-        return Admitted(event, outside=True)
+            raise Veto(
+                "illegal", f"{event.name} is no answer to {state}; these are: {', '.join(answers(node))}"
+            )
+        return event
     if not event.by.roles.intersection(ask.roles):
         raise Veto("actor", f"{state} asks {' or '.join(ask.roles)}, not {event.by.id}")
     declared = node.model.ask
     assert declared is not None
     if declared.form is not None:
         _check_form(draft, declared.form, event.data)
-    return Admitted(replace(event, name=f"answer.{state}"), outside=True)
+    return replace(event, name=f"answer.{state}")
 
 
 def _check_form(draft: Draft, form: str, data: Any) -> None:
@@ -224,7 +224,7 @@ def _check_form(draft: Draft, form: str, data: Any) -> None:
         raise Veto("payload", str(error)) from error
 
 
-BY_NAME: dict[str, Callable[[Draft, Event], Admitted]] = {
+BY_NAME: dict[str, Callable[[Draft, Event], Event]] = {
     "timer": _timer,
     "work.done": _work_done,
     "work.failed": _work_failed,

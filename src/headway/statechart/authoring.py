@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack
 
 from headway.statechart import model
 from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.statechart.types import plain
 
 Duration = str | float | timedelta
 Function = Callable[..., Any]
@@ -77,7 +78,7 @@ class Retry:
 class Run:
     """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`."""
 
-    def __init__(  # noqa: PLR0913 - one keyword for each limit
+    def __init__(
         self,
         handler: str,
         *,
@@ -102,7 +103,7 @@ class Run:
 class Ask:
     """A question to people: `Ask("manager", form=Verdict, deadline="2d", remind="1d", late="refuse")`."""
 
-    def __init__(  # noqa: PLR0913 - one keyword for each clause
+    def __init__(
         self,
         *roles: str,
         form: object = None,
@@ -142,12 +143,15 @@ class Row(TypedDict, total=False):
 class Written:
     """One row as its author wrote it."""
 
-    __slots__ = ("after", "events", "kind", "line", "options", "source", "targets")
+    __slots__ = ("after", "events", "kind", "line", "options", "repeats", "source", "targets")
 
-    def __init__(self, source: Source, kind: str, targets: tuple[State, ...], options: Row, line: Line) -> None:
+    def __init__(
+        self, source: Source, kind: str, targets: tuple[State, ...], options: Row, *, line: Line
+    ) -> None:
         self.source = source.state
         self.events = source.events
         self.after = source.delay
+        self.repeats = source.repeats
         self.kind = kind
         self.targets = targets
         self.options = options
@@ -169,9 +173,11 @@ class Transition:
         """Several rows under one name."""
         return Transition(*self.rows, *other.rows)
 
-    def __call__(self, data: object = None, *, by: Actor = SYSTEM, ref: str | None = None) -> Event:
+    def __call__(
+        self, data: object = None, *, by: Actor = SYSTEM, ref: str | None = None, reason: str | None = None
+    ) -> Event:
         """The event that fires this transition."""
-        return Event(self.event, data, by, ref)
+        return Event(self.event, plain(data), by, ref, reason=reason)
 
     @property
     def event(self) -> str:
@@ -186,6 +192,7 @@ class Source:
     state: State | None
     events: tuple[str, ...] | None = None
     delay: Duration | Function | None = None
+    repeats: bool = False
 
     def to(self, *targets: State, **row: Unpack[Row]) -> Transition:
         """Leave for a target (several targets: one in each region of a parallel state)."""
@@ -200,7 +207,7 @@ class Source:
         return self._row("computes", lands, row)
 
     def _row(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
-        written = Written(self, kind, targets, row, _line(3))
+        written = Written(self, kind, targets, row, line=_line(3))
         if self.state is not None:
             self.state.rows.append(written)
         return Transition(written)
@@ -210,7 +217,7 @@ class Trigger(Source):
     """A state together with the event that triggers."""
 
     def __init__(
-        self, state: State, events: tuple[str, ...] | None, delay: Duration | Function | None = None
+        self, state: State | None, events: tuple[str, ...] | None, delay: Duration | Function | None = None
     ) -> None:
         self.state, self.events, self.delay = state, events, delay
 
@@ -234,7 +241,7 @@ class State(Source):
 
     kind = "atomic"
 
-    def __init__(  # noqa: PLR0913 - one keyword for each property of a state
+    def __init__(
         self,
         *children: State,
         initial: bool = False,
@@ -280,6 +287,12 @@ class State(Source):
         """When this state has lasted that long."""
         return Trigger(self, None, delay)
 
+    def every(self, delay: Duration | Function) -> Trigger:
+        """Each time this much of the state's time has passed."""
+        trigger = Trigger(self, None, delay)
+        trigger.repeats = True
+        return trigger
+
     @property
     def always(self) -> Trigger:
         """As soon as the guard holds, without an event."""
@@ -292,7 +305,7 @@ class State(Source):
 
     @property
     def on_error(self) -> Errors:
-        """When the state's work has failed for good."""
+        """When the state's work, or work of a state inside it, has failed for good."""
         return Errors(self, ("error.work.{state}",))
 
     @property
@@ -333,12 +346,25 @@ class History(State):
 class States:
     """Several states that share transitions: `(queued | running).to(cancelled)`."""
 
-    def __init__(self, states: tuple[State, ...]) -> None:
-        self.states = states
+    def __init__(self, sources: tuple[Source, ...]) -> None:
+        self.sources = sources
 
     def __or__(self, other: State | States) -> States:
         """One more."""
-        return States(self.states + (other.states if isinstance(other, States) else (other,)))
+        return States(self.sources + (other.sources if isinstance(other, States) else (other,)))
+
+    def on(self, *events: str) -> States:
+        """When one of these events comes, in each of them."""
+        return States(tuple(Trigger(source.state, events) for source in self.sources))
+
+    def after(self, delay: Duration | Function) -> States:
+        """When one of them has lasted that long."""
+        return States(tuple(Trigger(source.state, None, delay) for source in self.sources))
+
+    @property
+    def always(self) -> States:
+        """As soon as the guard holds, in each of them."""
+        return States(tuple(Trigger(source.state, ()) for source in self.sources))
 
     def to(self, *targets: State, **row: Unpack[Row]) -> Transition:
         """Leave each of them for the target."""
@@ -353,7 +379,8 @@ class States:
         return self._rows("computes", lands, row)
 
     def _rows(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
-        rows = [Written(state, kind, targets, row, _line(3)) for state in self.states]
+        line = _line(3)
+        rows = [Written(source, kind, targets, row, line=line) for source in self.sources]
         for written in rows:
             if written.source is not None:
                 written.source.rows.append(written)
@@ -365,8 +392,31 @@ class AnyLive(Source):
 
     state = None
 
+    def on(self, *events: str) -> Trigger:
+        """When one of these events comes."""
+        return Trigger(None, events)
+
+    def after(self, delay: Duration | Function) -> Trigger:
+        """When the whole life has lasted that long."""
+        return Trigger(None, None, delay)
+
 
 any_live = AnyLive()
+
+
+def stamp(*fields: str) -> model.Stamp:
+    """Write the time of the step into fields of the context."""
+    return model.Stamp(fields=fields)
+
+
+def clear(*fields: str) -> model.Clear:
+    """Set fields of the context back to nothing."""
+    return model.Clear(fields=fields)
+
+
+def log(label: str, expr: str | None = None) -> model.Log:
+    """Write a line to the log, with the value of an expression."""
+    return model.Log(label=label, expr=expr)
 
 
 def put(**values: Any) -> model.Put:

@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Protocol
 
-from headway.errors import InputError, UnboundError
+from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
 from headway.statechart.authoring import Line
 from headway.statechart.expressions import Expression, parse_or_failing
-from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, descriptor, static_entry
+from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, descriptor
 from headway.statechart.types import DataType
 
 MOST_CONFIGURATIONS = 1_024
+
+
+class Charted(Protocol):
+    """A chart, or a class that declares one."""
+
+    @property
+    def chart(self) -> Chart:
+        """The chart itself."""
+
+
+def chart_of(charted: Charted) -> Chart:
+    """The chart itself, of a chart or of a class that declares one; raises InputError."""
+    declared = getattr(charted, "chart", None)
+    if isinstance(declared, Chart):
+        return declared
+    raise InputError(f"not a chart: {shown(charted)}")
 
 
 class Chart:
@@ -48,6 +65,11 @@ class Chart:
         self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
         self.unbound = tuple(sorted(self._unbound()))
         self._configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
+
+    @property
+    def chart(self) -> Chart:
+        """The chart itself, so that a chart stands wherever a class that declares one does."""
+        return self
 
     def __eq__(self, other: object) -> bool:
         """Charts are equal when their models are: functions count by name."""
@@ -110,7 +132,6 @@ class Chart:
         arc = Arc(row, index, source, tuple(self.nodes[target] for target in row.targets))
         arc.guards = tuple(self._guard(condition) for condition in row.when)
         arc.takes = self.types.get(row.takes) if row.takes else None
-        arc.entry = static_entry(arc.targets, arc.domain)
         arc.plain = not (arc.guards or arc.by or arc.duties or row.takes or row.excludes)
         return arc
 
@@ -124,11 +145,13 @@ class Chart:
         filed: dict[int, dict[str, list[Arc]]] = {}
         for arc in self.arcs:
             arc.watched = tuple(sorted(watched & {arc.name, *arc.model.events}))
+            arc.busy = bool(arc.watched or arc.model.actions)
             node = arc.source
             if not arc.model.events:
                 node.always += (arc,)
             if arc.model.after is not None:
                 node.after += (arc,)
+                node.idle = False
             own = filed.setdefault(node.index, {})
             for event in dict.fromkeys(descriptor(event) for event in arc.model.events):
                 own.setdefault(event, []).append(arc)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from headway.clock import milliseconds
-from headway.codec import Value
+from headway.codec import Value, is_json
 from headway.errors import DefinitionError, Problem
 from headway.statechart import model
 from headway.statechart.authoring import (
@@ -39,7 +39,7 @@ class Statechart:
 
     chart: ClassVar[Chart]
 
-    def __init_subclass__(  # noqa: PLR0913 - one keyword for each property of a chart
+    def __init_subclass__(
         cls,
         *,
         version: int = 1,
@@ -98,6 +98,12 @@ def _acceptance(key: str, because: str) -> model.Acceptance:
     return model.Acceptance(finding=finding.strip(), place=place.strip(), because=because)
 
 
+def _working(state: State) -> list[State]:
+    """The states inside a state that run work."""
+    inside = [descendant for child in state.children for descendant in (child, *_working(child))]
+    return [each for each in inside if each.run is not None]
+
+
 class _Reader:
     """Turns one class body into a model, keeping functions, types, lines and problems."""
 
@@ -140,7 +146,9 @@ class _Reader:
         )
         self.problems += problems_of(whole, self.lines, self.first_line)
         if self.problems:
-            raise DefinitionError(whole.name, tuple(sorted(set(self.problems), key=lambda p: (p.file, p.line))))
+            raise DefinitionError(
+                whole.name, tuple(sorted(dict.fromkeys(self.problems), key=lambda p: (p.file, p.line)))
+            )
         return Chart(whole, self.functions, self.types, self.lines)
 
     def _parents(self) -> dict[str, str]:
@@ -148,9 +156,13 @@ class _Reader:
         for state in self.states.values():
             for child in state.children:
                 if not child.name or self.states.get(child.name) is not child:
-                    self.problem(f"a child of {state.name} has no name: assign it to an attribute first", state.line)
+                    self.problem(
+                        f"a child of {state.name} has no name: assign it to an attribute first", state.line
+                    )
                 elif child.name in parents:
-                    self.problem(f"{child.name} is a child of both {parents[child.name]} and {state.name}", child.line)
+                    self.problem(
+                        f"{child.name} is a child of both {parents[child.name]} and {state.name}", child.line
+                    )
                 else:
                     parents[child.name] = state.name
         return parents
@@ -171,7 +183,9 @@ class _Reader:
         self.lines[state.name] = state.line
         kind = "compound" if state.children and state.kind == "atomic" else state.kind
         children = [child for child in state.children if child.kind not in {"shallow", "deep"}]
-        initial = [child.name for child in children if child.initial] or [child.name for child in children[:1]]
+        initial = [child.name for child in children if child.initial] or [
+            child.name for child in children[:1]
+        ]
         if isinstance(state, History):
             initial = [state.otherwise.name] if state.otherwise else []
         return model.State(
@@ -199,7 +213,9 @@ class _Reader:
         if run is None:
             for word, value in (("timeout", state.timeout), ("retry", state.retry), ("errors", state.errors)):
                 if value:
-                    self.problem(f"{state.name} has {word}= but no run= (for a time limit write .after(...))", line)
+                    self.problem(
+                        f"{state.name} has {word}= but no run= (for a time limit write .after(...))", line
+                    )
             return None
         if isinstance(run, str):
             run = Run(run, timeout=state.timeout, retry=state.retry, errors=state.errors)
@@ -266,6 +282,7 @@ class _Reader:
             excludes=tuple(self._named(state, line) for state in options.get("but", ())),
             internal=bool(options.get("internal", False)),
             after=after,
+            repeats=written.repeats,
             by=self.names(options.get("by", ()), line),
             when=self.conditions(options.get("when", ()), line),
             takes=self.type_name(options.get("takes"), line),
@@ -280,7 +297,7 @@ class _Reader:
     def _events(self, name: str, written: Written, line: Line) -> tuple[str, ...]:
         given = self.names(written.options.get("event", ()), line)
         if written.after is not None:
-            return (f"after.{written.source.name if written.source else ''}.{name}",)
+            return (f"after.{written.source.name if written.source else 'life'}.{name}",)
         if written.events is None:
             return given or (name,)
         if given:
@@ -289,7 +306,12 @@ class _Reader:
         if state is None:
             return written.events
         kind = "work" if state.run is not None else "state"
-        return tuple(event.format(state=state.name, kind=kind) if "{" in event else event for event in written.events)
+        working = [state] if state.run is not None or not state.children else _working(state)
+        return tuple(
+            event.format(state=each.name, kind=kind)
+            for event in written.events
+            for each in (working if event.startswith("error.work.{state}") else [state])
+        )
 
     def _row_actions(self, written: Written, line: Line) -> tuple[model.Action, ...]:
         options = written.options
@@ -326,12 +348,16 @@ class _Reader:
         for state in self.states.values():
             for row in state.rows:
                 if id(row) not in used:
-                    self.problem(f"a transition from {state.name} has no name: assign it to an attribute", row.line)
+                    self.problem(
+                        f"a transition from {state.name} has no name: assign it to an attribute", row.line
+                    )
 
     def actions(self, doing: object, line: Line) -> tuple[model.Action, ...]:
         """The actions of `do=`: functions by name, declared actions as they are."""
         if isinstance(doing, Making):
             return (doing.action(self.function(doing.function, line) if doing.function else None),)
+        if isinstance(doing, model.Put) and not is_json(doing.values):
+            self.problem(f"put() takes JSON values, not {doing.values!r}", line)
         if isinstance(doing, Value):
             return (doing,)  # type: ignore[return-value]  # every action is a Value; others fail in Chart
         if isinstance(doing, (list, tuple)):

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from copy import deepcopy
 from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
 from headway.statechart.refusal import Objection
-from headway.statechart.snapshot import Actor, Event, Row, Snapshot
+from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
 from headway.statechart.tree import Node
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
+PLAIN = frozenset({str, int, float, bool, type(None)})
+"""Types of values that nobody can write into."""
 
 
 class Counts(dict[str, int]):
@@ -27,75 +30,52 @@ class Counts(dict[str, int]):
         return True
 
 
-class Draft:
+class Draft(Scratch):
     """A snapshot in the middle of a step. Nothing of the snapshot it starts from is ever written."""
 
-    __slots__ = (
-        "acted",
-        "active",
-        "asks",
-        "base",
-        "before",
-        "chart",
-        "children",
-        "context",
-        "counters",
-        "current",
-        "effects",
-        "ended",
-        "event",
-        "external",
-        "facts",
-        "internal",
-        "memory",
-        "now",
-        "objections",
-        "output",
-        "payload",
-        "progress",
-        "rows",
-        "seq",
-        "since",
-        "target",
-        "timers",
-        "view",
-        "votes",
-        "work",
-    )
+    chart: Chart
+    base: Snapshot
+    event: Event
+    now: datetime
+    facts: Mapping[str, Any]
+    seq: int
+    current: Event
+    payload: Any
+    active: list[Node]
+    states: tuple[str, ...]
+    before: tuple[str, ...]
+    context: dict[str, Any]
+    since: dict[str, datetime]
+    timers: dict[str, Timer]
+    work: dict[str, OpenWork]
+    asks: dict[str, OpenAsk]
+    memory: dict[str, tuple[str, ...]]
+    acted: dict[str, tuple[str, ...]]
+    votes: dict[str, dict[str, str]]
+    counters: dict[str, int]
+    children: dict[str, int]
+    progress: float
+    ended: bool
+    output: Any
+    outside: bool = True
+    finished: bool = False
+    target: str = ""
+    turns: int = 0
+    internal: list[Event] = []
+    external: list[Event] = []
+    effects: list[Effect] = []
+    rows: list[Row] = []
+    objections: list[Objection] = []
+    seen: View | None = None
+    shown: Any = None
+    shown_of: dict[str, Any] | None = None
 
-    def __init__(
-        self, chart: Chart, base: Snapshot, event: Event, now: datetime, facts: Mapping[str, Any]
-    ) -> None:
-        self.chart = chart
-        self.base = base
-        self.seq = base.seq + 1
-        self.event = event
-        self.current = event
-        self.payload: Any = event.data
-        self.now = now
-        self.facts = facts
-        self.active: list[Node] = []
-        self.before: tuple[str, ...] = base.states
-        self.target = ""
-        self.context = base.context
-        self.since = base.since
-        self.timers = base.timers
-        self.work = base.work
-        self.asks = base.asks
-        self.memory = base.memory
-        self.acted = base.acted
-        self.votes = base.votes
-        self.counters = base.counters
-        self.children = base.children
-        self.progress = base.progress
-        self.ended = base.ended
-        self.output = base.output
-        self.internal: deque[Event] = deque()
-        self.external: deque[Event] = deque()
-        self.effects: list[Effect] = []
-        self.rows: list[Row] = []
-        self.objections: list[Objection] = []
-        self.view = View(self)
+    @property
+    def view(self) -> View:
+        """What guards and actions see; made when the first of them looks."""
+        if self.seen is None:
+            self.seen = View(self)
+        return self.seen
 
     def own(self, part: str) -> dict[str, Any]:
         """A mapping of the snapshot, copied before the first write to it."""
@@ -109,26 +89,28 @@ class Draft:
         """The id of the next effect: the same whenever the step is repeated."""
         return f"{self.base.instance}:{self.seq}:{len(self.effects)}"
 
-    def leaves(self) -> tuple[str, ...]:
-        """The active atomic states."""
-        return tuple([node.id for node in self.active if node.atomic])
+    def settle(self) -> tuple[str, ...]:
+        """The active atomic states, after a move."""
+        self.states = tuple([node.id for node in self.active if node.atomic])
+        return self.states
 
     def row(self, transition: str, before: tuple[str, ...], event: Event, reason: str | None = None) -> None:
         """Add a line to the history."""
         sender = self.event
         self.rows.append(
+            # By position: a struct made from keywords costs five times as much, and this is every step.
             Row(
-                seq=self.seq,
-                index=len(self.rows),
-                before=before,
-                after=self.leaves(),
-                event=event.name,
-                transition=transition,
-                actor=sender.by.id,
-                at=self.now,
-                reason=reason if reason is not None else sender.reason,
-                attempt=sender.attempt,
-                data=event.data,
+                self.seq,
+                len(self.rows),
+                before,
+                self.states,
+                event.name,
+                transition,
+                sender.by.id,
+                self.now,
+                reason or sender.reason,
+                sender.attempt,
+                event.data,
             )
         )
 
@@ -136,28 +118,59 @@ class Draft:
         """The snapshot after the step."""
         base = self.base
         return Snapshot(
-            chart=base.chart,
-            version=base.version,
-            instance=base.instance,
-            seq=self.seq,
-            states=self.leaves(),
-            context=self.context,
-            since=self.since,
-            timers=self.timers,
-            work=self.work,
-            asks=self.asks,
-            memory=self.memory,
-            acted=self.acted,
-            votes=self.votes,
-            counters=self.counters,
-            children=self.children,
-            progress=self.progress,
-            seed=base.seed,
-            depth=base.depth,
-            parent=base.parent,
-            ended=self.ended,
-            output=self.output,
+            base.chart,
+            base.version,
+            base.instance,
+            self.seq,
+            self.states,
+            self.context,
+            self.since,
+            self.timers,
+            self.work,
+            self.asks,
+            self.memory,
+            self.acted,
+            self.votes,
+            self.counters,
+            self.children,
+            self.progress,
+            base.seed,
+            base.depth,
+            base.parent,
+            self.ended,
+            self.output,
         )
+
+
+def draft_of(chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]) -> Draft:
+    """The working copy with which a step begins."""
+    states = base.states
+    return Draft(
+        chart,
+        base,
+        event,
+        now,
+        facts,
+        base.seq + 1,
+        event,
+        event.data,
+        list(chart.configuration(states)) if states else [],
+        states,
+        states,
+        base.context,
+        base.since,
+        base.timers,
+        base.work,
+        base.asks,
+        base.memory,
+        base.acted,
+        base.votes,
+        base.counters,
+        base.children,
+        base.progress,
+        base.ended,
+        base.output,
+    )
 
 
 class View:
@@ -172,8 +185,10 @@ class View:
     def context(self) -> Any:
         """The instance's data: a value of the chart's context type, or a mapping without one."""
         draft = self._draft
-        kind = draft.chart.context_type
-        return MappingProxyType(draft.context) if kind is None else kind.load(draft.context)
+        if draft.shown_of is not draft.context:
+            draft.shown_of = draft.context
+            draft.shown = _shown(draft)
+        return draft.shown
 
     @property
     def event(self) -> Event:
@@ -193,7 +208,7 @@ class View:
     @property
     def facts(self) -> Mapping[str, Any]:
         """What the engine read for the guards of this chart."""
-        return self._draft.facts
+        return MappingProxyType(self._draft.facts)
 
     @property
     def now(self) -> datetime:
@@ -204,6 +219,21 @@ class View:
     def instance(self) -> str:
         """The id of the instance."""
         return self._draft.base.instance
+
+    @property
+    def parent(self) -> str | None:
+        """The id of the instance that this one is a child of."""
+        return self._draft.base.parent
+
+    @property
+    def depth(self) -> int:
+        """How many parents stand above the instance."""
+        return self._draft.base.depth
+
+    @property
+    def seed(self) -> int:
+        """A number for what should look random and be the same when the step is repeated."""
+        return self._draft.base.seed + self._draft.seq
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -222,8 +252,8 @@ class View:
 
     @property
     def since(self) -> Mapping[str, datetime]:
-        """When each active state was entered."""
-        return MappingProxyType(self._draft.since)
+        """When each active state was entered, and those just left."""
+        return MappingProxyType({**self._draft.base.since, **self._draft.since})
 
     @property
     def counters(self) -> Mapping[str, int]:
@@ -251,10 +281,11 @@ class View:
 
     def lookup(self, name: str) -> object:
         """The value of a name in an expression; raises KeyError."""
-        special = SPECIAL.get(name)
-        if special is not None:
-            return special(self._draft)
         draft = self._draft
+        special = SPECIAL.get(name)
+        hidden = draft.chart.scripted and name in draft.context and name[0] != "_"
+        if special is not None and not hidden:
+            return special(draft)
         if name in draft.context:
             return draft.context[name]
         if name in draft.facts:
@@ -264,23 +295,54 @@ class View:
         raise KeyError(name)
 
 
-def _event_object(draft: Draft) -> dict[str, Any]:
+SCXML_PROCESSOR = "http://www.w3.org/TR/scxml/#SCXMLEventProcessor"
+
+
+def own_address(draft: Draft) -> str:
+    """Where the instance sends an event that is for itself."""
+    return f"#_scxml_{draft.base.instance}"
+
+
+def _shown(draft: Draft) -> Any:
+    """The context as guards and actions see it; a copy where they could write into it."""
+    context = draft.context
+    kind = draft.chart.context_type
+    if kind is not None:
+        return kind.load(context)
+    for value in context.values():
+        if type(value) not in PLAIN:
+            return MappingProxyType(deepcopy(context))
+    return MappingProxyType(context)
+
+
+def _event_object(draft: Draft) -> dict[str, Any] | None:
     event = draft.current
-    origin = "platform" if event.name.startswith(("done.", "error.")) else "external"
-    kind = "internal" if event.reason == "internal" else origin
-    seen: dict[str, Any] = {"name": event.name, "type": kind, "data": event.data}
-    for key in ("sendid", "origin", "origintype", "invokeid"):
-        seen[key] = None
-    if event.ref is not None:
-        seen["sendid"] = event.ref
-    return seen
+    if event is draft.event and draft.chart.scripted and not draft.base.states:
+        return None
+    source = "platform" if event.name.startswith(("done.", "error.")) else "external"
+    kind = "internal" if event.reason == "internal" else source
+    by_itself = kind == "external" and event is not draft.event
+    return {
+        "name": event.name,
+        "type": kind,
+        "data": event.data,
+        "sendid": event.ref,
+        "origin": own_address(draft) if by_itself else None,
+        "origintype": SCXML_PROCESSOR if by_itself else None,
+        "invokeid": None,
+    }
 
 
-SPECIAL = {
+def _io_processors(draft: Draft) -> dict[str, Any]:
+    entry = {"location": own_address(draft)}
+    return {SCXML_PROCESSOR: entry, "scxml": entry}
+
+
+SPECIAL: dict[str, Callable[[Draft], object]] = {
     "_event": _event_object,
     "_name": lambda draft: draft.chart.name,
     "_sessionid": lambda draft: draft.base.instance,
-    "_ioprocessors": lambda _draft: {"scxml": {"location": "#_internal"}},
+    "_ioprocessors": _io_processors,
     "children": lambda draft: Counts(draft.children),
     "counters": lambda draft: Counts(draft.counters),
     "facts": lambda draft: draft.facts,

@@ -47,6 +47,8 @@ def vote(draft: Draft, arc: Arc, event: Event) -> str | None:
         missing.append(f"{short} more of {', '.join(arc.model.by) or 'anyone'}")
     missing += [role for role in arc.model.countersign if f"{COUNTERSIGN}:{role}" not in cast]
     if not missing:
+        # A transition that stays would else find the votes of last time.
+        draft.own("votes").pop(vote_key(arc), None)
         return None
     draft.own("votes")[vote_key(arc)] = votes
     return f"{len(votes)} voted; still needed: {', '.join(missing)}"
@@ -60,7 +62,9 @@ def _slot(draft: Draft, arc: Arc, event: Event) -> str | None:
         if role in roles and f"{COUNTERSIGN}:{role}" not in cast:
             return f"{COUNTERSIGN}:{role}"
     # Whoever came past the check of roles without a countersigning role has one the transition is for.
-    countersigns_only = bool(arc.by) and not (arc.by & roles) and bool(roles.intersection(arc.model.countersign))
+    countersigns_only = (
+        bool(arc.by) and not (arc.by & roles) and bool(roles.intersection(arc.model.countersign))
+    )
     if not countersigns_only and cast.count(BY) < arc.model.quorum:
         return BY
     return None

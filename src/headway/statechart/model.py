@@ -293,6 +293,7 @@ class Transition(Value):
     excludes: tuple[str, ...] = ()
     internal: bool = False
     after: int | Condition | None = None
+    repeats: bool = False
     by: tuple[str, ...] = ()
     when: tuple[Condition, ...] = ()
     takes: str | None = None

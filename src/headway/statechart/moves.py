@@ -19,29 +19,68 @@ from headway.statechart.actions import (
 from headway.statechart.draft import Draft
 from headway.statechart.effects import CancelWork, ClosedAsk, OpenedAsk, StartWork
 from headway.statechart.expressions import truthy
-from headway.statechart.refusal import RESERVED, Veto
+from headway.statechart.refusal import Veto, comes_from_engine
 from headway.statechart.snapshot import Event, OpenAsk, OpenWork
-from headway.statechart.tree import Arc, Entering, Node, entry_set
+from headway.statechart.tree import Arc, Entering, Move, Node, domain_given, entry_set, quiet_move
+
+MOST_MOVES = 64
+"""How many prepared moves an arc keeps: enough for every real chart, and bounded for all others."""
 
 
 def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     """Take transitions together: leave, act, enter; then write one line of history."""
-    before = draft.leaves()
-    draft.before = before
+    before = draft.before = draft.states
     if len(arcs) == 1:
         arc = arcs[0]
         name = arc.name
-        if arc.domain is not None:
-            _leave(draft, _inside(draft, arc.domain))
-        _act(draft, arc)
-        if arc.domain is not None:
-            _enter(draft, arc.entry if arc.entry is not None else _dynamic(draft, arc))
+        move = _quiet(draft, arc)
+        if move is not None:
+            _glide(draft, arc, move)
+        elif arc.domain is None:
+            _act(draft, arc)
+        else:
+            domain = _domain(draft, arc)
+            _leave(draft, _inside(draft, domain))
+            _act(draft, arc)
+            _enter(draft, arc.entry if arc.entry is not None else _dynamic(draft, arc, domain))
+            draft.settle()
     else:
         name = ", ".join(arc.name for arc in arcs)
         _together(draft, arcs)
+        draft.settle()
     if draft.chart.computed and not draft.ended:
         _compute(draft, arcs)
+        draft.settle()
     draft.row(name, before, event)
+
+
+def _quiet(draft: Draft, arc: Arc) -> Move | None:
+    """The prepared move of an arc from the only active leaf; made when it is first taken."""
+    active = draft.active
+    leaf = active[-1]
+    if draft.timers or draft.votes or len(leaf.path) != len(active):
+        return None
+    try:
+        return arc.moves[leaf.index]
+    except KeyError:
+        move = quiet_move(arc, leaf)
+        if len(arc.moves) < MOST_MOVES:
+            arc.moves[leaf.index] = move
+        return move
+
+
+def _glide(draft: Draft, arc: Arc, move: Move) -> None:
+    since = draft.since = dict(draft.since)
+    for state in move.left:
+        since.pop(state, None)
+    if arc.busy:
+        draft.active = list(move.kept)
+        _act(draft, arc)
+    now = draft.now
+    for state in move.entered:
+        since[state] = now
+    draft.active = list(move.active)
+    draft.states = move.states
 
 
 def _inside(draft: Draft, domain: Node) -> list[Node]:
@@ -61,46 +100,49 @@ def _act(draft: Draft, arc: Arc) -> None:
 
 
 def _together(draft: Draft, arcs: list[Arc]) -> None:
-    leaving = {node.index: node for arc in arcs if arc.domain is not None for node in _inside(draft, arc.domain)}
+    moving = [(arc, _domain(draft, arc)) for arc in arcs if arc.domain is not None]
+    leaving = {node.index: node for _, domain in moving for node in _inside(draft, domain)}
     _leave(draft, [leaving[index] for index in sorted(leaving)])
     for arc in arcs:
         _act(draft, arc)
     whole = Entering()
-    for arc in arcs:
-        if arc.domain is None:
-            continue
-        part = _dynamic(draft, arc)
+    for arc, domain in moving:
+        part = _dynamic(draft, arc, domain)
         whole.nodes.update(part.nodes)
         whole.by_default |= part.by_default
         whole.contents.update(part.contents)
     _enter(draft, whole)
 
 
-def _dynamic(draft: Draft, arc: Arc) -> Entering:
-    assert arc.domain is not None
+def _domain(draft: Draft, arc: Arc) -> Node:
+    domain = domain_given(arc, draft.memory, draft.chart.nodes)
+    assert domain is not None
+    return domain
+
+
+def _dynamic(draft: Draft, arc: Arc, domain: Node) -> Entering:
     nodes = draft.chart.nodes
     memory = {key: tuple(nodes[name] for name in names) for key, names in draft.memory.items()}
-    entering = entry_set(arc.targets, arc.domain, memory)
+    entering = entry_set(arc.targets, domain, memory)
     assert entering is not None
     return entering
 
 
 def _leave(draft: Draft, leaving: list[Node]) -> None:
+    active = draft.active
+    since = draft.since = dict(draft.since)
     for node in leaving:
         if node.history:
             _remember(draft, node)
-    active = draft.active
-    since = draft.own("since")
     for node in reversed(leaving):
         if not node.idle:
             for block in node.model.exit:
                 perform(draft, block)
-        if node.after or not node.idle:
             _close(draft, node)
-        if draft.votes:
-            _forget_votes(draft, node)
         since.pop(node.id, None)
         active.remove(node)
+    if draft.votes:
+        _forget_votes(draft, leaving)
     if draft.timers:
         gone = {node.id for node in leaving}
         for key, timer in list(draft.timers.items()):
@@ -128,32 +170,39 @@ def _close(draft: Draft, node: Node) -> None:
         draft.effects.append(ClosedAsk(id=draft.identify(), ask=ask.id, event=event.name, by=event.by.id))
 
 
-def _forget_votes(draft: Draft, node: Node) -> None:
-    prefix = f"{node.id}/"
-    for key in [key for key in draft.votes if key.startswith(prefix)]:
+def _forget_votes(draft: Draft, leaving: list[Node]) -> None:
+    gone = {node.id for node in leaving}
+    for key in [key for key in draft.votes if key.partition("/")[0] in gone]:
         del draft.own("votes")[key]
 
 
 def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
-    nodes = entering if isinstance(entering, tuple) else entering.ordered()
     active = draft.active
     since = draft.own("since")
-    for node in nodes:
-        active.append(node)
-        since[node.id] = draft.now
+    remaining = len(active)
+    if isinstance(entering, tuple):
+        for node in entering:
+            active.append(node)
+            since[node.id] = draft.now
+            if not node.idle:
+                _begin(draft, node)
+    else:
+        _enter_each(draft, entering)
+    if remaining:
+        active.sort(key=_position)
+
+
+def _enter_each(draft: Draft, entering: Entering) -> None:
+    """As `_enter`, with the content that default entries and history states bring along."""
+    for node in entering.ordered():
+        draft.active.append(node)
+        draft.since[node.id] = draft.now
         if not node.idle:
             _begin(draft, node)
-        if not isinstance(entering, tuple):
-            if node.index in entering.by_default:
-                perform(draft, node.model.initial_actions)
-            if node.index in entering.contents:
-                perform(draft, entering.contents[node.index])
-        if node.after:
-            _set_timers(draft, node)
-        if node.kind == "final":
-            _finish(draft, node)
-    if len(active) > len(nodes):
-        active.sort(key=_position)
+        if node.index in entering.by_default:
+            perform(draft, node.model.initial_actions)
+        if node.index in entering.contents:
+            perform(draft, entering.contents[node.index])
 
 
 def _position(node: Node) -> int:
@@ -174,11 +223,17 @@ def _begin(draft: Draft, node: Node) -> None:
         work_id = draft.identify()
         draft.own("work")[node.id] = OpenWork(id=work_id)
         draft.effects.append(start_work(work_id, work_id, node.id, state.run))
+    if node.after:
+        _set_timers(draft, node)
+    if node.kind == "final":
+        _finish(draft, node)
 
 
 def declare(draft: Draft, data: tuple[model.Datum, ...]) -> None:
-    """Give variables of the data model their first values; one that fails has none."""
+    """Give variables that have no value yet their first ones; one that fails has none."""
     for datum in data:
+        if datum.id in draft.context:
+            continue
         value = datum.value
         if datum.expr is not None:
             try:
@@ -241,25 +296,38 @@ def answers(node: Node) -> tuple[str, ...]:
                 asked = above is node or (ask is not None and arc.by & set(ask.roles))
                 for event in arc.model.events:
                     own_answer = event == f"answer.{node.id}"
-                    if asked and (own_answer or event.partition(".")[0] not in RESERVED):
+                    if asked and (own_answer or not comes_from_engine(event)):
                         found[event] = None
     return tuple(found)
 
 
 def _set_timers(draft: Draft, node: Node) -> None:
     for arc in node.after:
-        after = arc.model.after
-        try:
-            if isinstance(after, int):
-                wait = after
-            elif isinstance(after, model.Named):
-                wait = as_delay(call(draft, after.name))
-            else:
-                assert after is not None
-                wait = as_delay(value_of(draft, after.text))
-            set_timer(draft, wait, arc.model.events[0], node.id)
-        except Fault as fault:
-            raise Veto("fault", f"the delay of {arc.name}: {fault}") from fault
+        set_after(draft, node, arc)
+
+
+def repeat_timer(draft: Draft, state: str, event: str) -> None:
+    """Set a timer again that comes each time its delay has passed."""
+    node = draft.chart.nodes.get(state, draft.chart.root)
+    for arc in node.after:
+        if arc.model.repeats and event in arc.model.events:
+            set_after(draft, node, arc)
+
+
+def set_after(draft: Draft, node: Node, arc: Arc) -> None:
+    """Set the timer of a transition that comes after a time."""
+    after = arc.model.after
+    try:
+        if isinstance(after, int):
+            wait = after
+        elif isinstance(after, model.Named):
+            wait = as_delay(call(draft, after.name))
+        else:
+            assert after is not None
+            wait = as_delay(value_of(draft, after.text))
+        set_timer(draft, wait, arc.model.events[0], node.id)
+    except Fault as fault:
+        raise Veto("fault", f"the delay of {arc.name}: {fault}") from fault
 
 
 def _finish(draft: Draft, node: Node) -> None:
@@ -276,7 +344,7 @@ def _finish(draft: Draft, node: Node) -> None:
         return
     draft.internal.append(Event(f"done.state.{parent.id}", output))
     above = parent.parent
-    if above is not None and above.kind == "parallel" and all(_is_done(draft, child) for child in above.children):
+    if above.kind == "parallel" and all(_is_done(draft, child) for child in above.children):
         draft.internal.append(Event(f"done.state.{above.id}"))
 
 
@@ -331,3 +399,5 @@ def begin(draft: Draft) -> None:
     entering = entry_set(targets, chart.root, {})
     assert entering is not None
     _enter(draft, entering)
+    draft.settle()
+    _set_timers(draft, chart.root)

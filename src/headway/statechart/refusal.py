@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Literal
 
 from headway.codec import Value
@@ -34,6 +35,11 @@ RESERVED = frozenset(
     {"after", "answer", "child", "deadline", "done", "error", "escalate", "remind", "timer", "work"}
 )
 """First words of event names that only the engine sends."""
+
+
+def comes_from_engine(event: str) -> bool:
+    """Whether only the engine sends an event; a plain word such as `error` may come from outside too."""
+    return event == "timer" or ("." in event and event.partition(".")[0] in RESERVED)
 
 
 class Veto(Exception):  # noqa: N818 - it is no error of anybody: a step says no from deep inside
@@ -106,10 +112,12 @@ def allowed_now(active: tuple[Node, ...] | list[Node]) -> tuple[Allowed, ...]:
         for arcs in node.arcs.values():
             for arc in arcs:
                 for event in arc.model.events:
-                    if event.partition(".")[0] in RESERVED or arc.excludes & active_ids:
+                    if comes_from_engine(event) or arc.excludes & active_ids:
                         continue
                     targets = arc.model.targets or arc.model.lands
-                    found.setdefault((event, arc.model.by), Allowed(event=event, by=arc.model.by, targets=targets))
+                    found.setdefault(
+                        (event, arc.model.by), Allowed(event=event, by=arc.model.by, targets=targets)
+                    )
     return tuple(found.values())
 
 
@@ -119,17 +127,17 @@ def _upward(active: tuple[Node, ...] | list[Node]) -> list[Node]:
 
 
 def refuse(
-    chart: Chart, snapshot: Snapshot, event: Event, code: Code, message: str, objections: tuple[Objection, ...] = ()
+    chart: Chart, snapshot: Snapshot, event: Event, veto: Veto, *, objections: Iterable[Objection] = ()
 ) -> Refusal:
     """A refusal that says where the instance stands and what it could do."""
     active = () if snapshot.ended or not snapshot.states else chart.configuration(snapshot.states)
     return Refusal(
-        code=code,
-        message=message,
+        code=veto.code,
+        message=veto.message,
         event=event.name,
         states=snapshot.states,
         allowed=allowed_now(active),
-        objections=objections,
+        objections=tuple(objections),
     )
 
 
@@ -139,7 +147,7 @@ def objected(chart: Chart, snapshot: Snapshot, event: Event, objections: list[Ob
     code = next(code for code in PRECEDENCE if code in codes)
     reasons = "; ".join(dict.fromkeys(o.reason for o in objections if o.code == code))
     message = f"{event.name} is refused in {snapshot.state}: {reasons}"
-    return refuse(chart, snapshot, event, code, message, tuple(objections))
+    return refuse(chart, snapshot, event, Veto(code, message), objections=objections)
 
 
 def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
@@ -147,18 +155,17 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     arcs = _everywhere(chart, event.name)
     active = {node.id for node in chart.configuration(snapshot.states)}
     if not arcs:
-        return refuse(
-            chart, snapshot, event, "unknown_event", f"no transition of {chart.name} waits for {event.name!r}"
-        )
+        message = f"no transition of {chart.name} waits for {event.name!r}"
+        return refuse(chart, snapshot, event, Veto("unknown_event", message))
     reached = [arc for arc in arcs if active & {*arc.model.targets, *arc.model.lands}]
     if reached:
-        return refuse(chart, snapshot, event, "already", f"already in {snapshot.state}")
+        return refuse(chart, snapshot, event, Veto("already", f"already in {snapshot.state}"))
     if snapshot.ended:
         message = f"{snapshot.state} is terminal: {event.name} is not possible any more"
-        return refuse(chart, snapshot, event, "terminal", message)
+        return refuse(chart, snapshot, event, Veto("terminal", message))
     names = ", ".join(dict.fromkeys(each.event for each in allowed_now(chart.configuration(snapshot.states))))
     message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
-    return refuse(chart, snapshot, event, "illegal", message)
+    return refuse(chart, snapshot, event, Veto("illegal", message))
 
 
 def _everywhere(chart: Chart, event: str) -> list[Arc]:

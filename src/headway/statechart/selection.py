@@ -2,66 +2,74 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from headway.statechart.draft import Draft
 from headway.statechart.duties import duty_objection
 from headway.statechart.expressions import EvaluationError, Expression, truthy
 from headway.statechart.refusal import Code, No, Objection
 from headway.statechart.snapshot import Event
-from headway.statechart.tree import Arc, Node, names_matching
+from headway.statechart.tree import Arc, Node, domain_given
 from headway.statechart.types import Mismatch
+
+Offer = Callable[[Node], tuple[Arc, ...]]
+"""Which arcs of a state are in question."""
 
 
 def select(draft: Draft, event: Event, *, outside: bool) -> list[Arc]:
     """The transitions an event takes now; `outside` events are checked for actor, payload and duties."""
-    names = names_matching(event.name)
     draft.current = event
     draft.payload = event.data
     active = draft.active
-    leaf = active[-1] if active else draft.chart.root
-    if len(leaf.path) == len(active):
-        for node in leaf.upward:
-            for arc in node.matching(names):
-                if arc.plain or _takes(draft, arc, event, outside=outside):
-                    return [arc]
-        return []
-    return _for_regions(draft, lambda node: node.matching(names), event, outside=outside)
+    leaf = active[-1]
+    if len(leaf.path) != len(active):
+        return _in_regions(draft, event, outside=outside)
+    name = event.name
+    plain_name = "." not in name
+    for node in leaf.upward:
+        arcs = node.arcs.get(name, ()) if plain_name and not node.open else node.matching(name)
+        for arc in arcs:
+            if arc.plain or _takes(draft, arc, event, outside=outside):
+                return [arc]
+    return []
+
+
+def _in_regions(draft: Draft, event: Event, *, outside: bool) -> list[Arc]:
+    return _for_regions(draft, lambda node: node.matching(event.name), event, outside=outside)
 
 
 def select_eventless(draft: Draft) -> list[Arc]:
-    """The transitions that need no event."""
-    return _for_regions(draft, _always, draft.current, outside=False)
+    """The transitions that need no event; that one does not hold is no objection to the event before it."""
+    objections = len(draft.objections)
+    arcs = _for_regions(draft, _always, draft.current, outside=False)
+    del draft.objections[objections:]
+    return arcs
 
 
 def _always(node: Node) -> tuple[Arc, ...]:
     return node.always
 
 
-def _for_regions(draft: Draft, offered: object, event: Event, *, outside: bool) -> list[Arc]:
+def _for_regions(draft: Draft, offered: Offer, event: Event, *, outside: bool) -> list[Arc]:
     chosen: dict[int, Arc] = {}
     verdicts: dict[int, bool] = {}
+
+    def takes(arc: Arc) -> bool:
+        if arc.index not in verdicts:
+            verdicts[arc.index] = arc.plain or _takes(draft, arc, event, outside=outside)
+        return verdicts[arc.index]
+
     for leaf in [node for node in draft.active if node.atomic]:
-        arc = _first(draft, leaf, offered, event, verdicts, outside=outside)
+        arc = next((arc for node in leaf.upward for arc in offered(node) if takes(arc)), None)
         if arc is not None:
             chosen[arc.index] = arc
-    if len(chosen) < 2:  # noqa: PLR2004 - one cannot be in conflict
-        return list(chosen.values())
     return _without_conflicts(draft, list(chosen.values()))
 
 
-def _first(  # noqa: PLR0913 - the state of a search
-    draft: Draft, leaf: Node, offered: object, event: Event, verdicts: dict[int, bool], *, outside: bool
-) -> Arc | None:
-    for node in leaf.upward:
-        for arc in offered(node):  # type: ignore[operator]  # a function of a node
-            if arc.index not in verdicts:
-                verdicts[arc.index] = arc.plain or _takes(draft, arc, event, outside=outside)
-            if verdicts[arc.index]:
-                return arc  # type: ignore[no-any-return]
-    return None
-
-
 def _without_conflicts(draft: Draft, arcs: list[Arc]) -> list[Arc]:
-    """Two transitions that would leave the same state: the inner one wins, else the first found."""
+    """Of transitions that would leave the same state, the inner one is kept, else the first found."""
+    if len(arcs) == 1:
+        return arcs
     kept: list[Arc] = []
     for arc in arcs:
         leaving = _leaving(draft, arc)
@@ -73,9 +81,10 @@ def _without_conflicts(draft: Draft, arcs: list[Arc]) -> list[Arc]:
 
 
 def _leaving(draft: Draft, arc: Arc) -> set[int]:
-    if arc.domain is None:
+    domain = domain_given(arc, draft.memory, draft.chart.nodes)
+    if domain is None:
         return set()
-    return {node.index for node in draft.active if arc.domain.holds(node)}
+    return {node.index for node in draft.active if domain.holds(node)}
 
 
 def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
@@ -94,7 +103,7 @@ def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
     for name, guard in arc.guards:
         reason = verdict(draft, name, guard)
         if reason is not None:
-            _object(draft, arc, "guard", reason, name)
+            _object(draft, arc, "guard", reason, guard=name)
             return False
     return True
 
@@ -117,7 +126,7 @@ def _described(event: Event) -> str:
 def _fits(draft: Draft, arc: Arc, event: Event) -> bool:
     assert arc.takes is not None
     try:
-        draft.payload = arc.takes.load(event.data)
+        draft.payload = arc.takes.load({} if event.data is None else event.data)
     except Mismatch as error:
         _object(draft, arc, "payload", str(error))
         return False
@@ -130,12 +139,12 @@ def verdict(draft: Draft, name: str, guard: object) -> str | None:
         return _formula_verdict(draft, guard)
     try:
         answer = guard(draft.view)  # type: ignore[operator]  # a registered function
+        if answer:
+            return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
         return f"{name} failed: {type(error).__name__}: {error}"
-    if answer:
-        return None
     if isinstance(answer, No):
-        return answer.reason
+        return str(answer.reason)
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]
     return said or f"{name} says no"
 
@@ -149,5 +158,5 @@ def _formula_verdict(draft: Draft, guard: Expression) -> str | None:
         return str(error)
 
 
-def _object(draft: Draft, arc: Arc, code: Code, reason: str, guard: str = "") -> None:
+def _object(draft: Draft, arc: Arc, code: Code, reason: str, *, guard: str = "") -> None:
     draft.objections.append(Objection(transition=arc.name, code=code, reason=reason, guard=guard))

@@ -98,7 +98,6 @@ class Snapshot(Value):
     ended: bool = False
     output: Any = None
 
-
     @property
     def state(self) -> str:
         """The active atomic states as one word: `filling`, or `form+upload` in parallel regions."""
@@ -131,9 +130,12 @@ def work_done(work: str, attempt: int, result: object = None, by: Actor = SYSTEM
     return Event(name="work.done", ref=work, attempt=attempt, data=result, by=by)
 
 
-def work_failed(work: str, attempt: int, code: str, message: str = "", by: Actor = SYSTEM) -> Event:
-    """The event of a worker that has failed with an error code."""
-    return Event(name="work.failed", ref=work, attempt=attempt, data={"code": code, "message": message}, by=by)
+def work_failed(
+    work: str, attempt: int, code: str, message: str = "", *, by: Actor = SYSTEM, **details: object
+) -> Event:
+    """The event of a worker that has failed with an error code, and with what else it knows."""
+    data = {**details, "code": code, "message": message}
+    return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
 
 
 def work_progress(work: str, attempt: int, fraction: float, **data: object) -> Event:

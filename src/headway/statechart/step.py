@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from headway.codec import Value, from_data, to_data
-from headway.errors import HeadwayError, InputError, InternalError
-from headway.statechart.admission import Admitted, admit
-from headway.statechart.chart import Chart
-from headway.statechart.define import Statechart
-from headway.statechart.draft import NOTHING, Draft
+from headway.codec import Value, decode, encode
+from headway.errors import HeadwayError, InputError, shown
+from headway.statechart.admission import admit
+from headway.statechart.blame import bad_input
+from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart.draft import NOTHING, Draft, draft_of
 from headway.statechart.duties import needs_votes, vote
 from headway.statechart.effects import Effect, ReportToParent
 from headway.statechart.moves import begin, declare, end, microstep
 from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
 from headway.statechart.selection import select, select_eventless
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Row, Snapshot
+from headway.statechart.tree import Arc
 from headway.statechart.types import Mismatch
 
 MOST_MICROSTEPS = 1_000
-
-Charted = Chart | type[Statechart]
+MOST_UNTAKEN = 20_000
 
 
 class Step(Value):
@@ -34,7 +34,7 @@ class Step(Value):
 
 
 def step(
-    chart: Charted, snapshot: Snapshot, event: Event, now: datetime, facts: Mapping[str, Any] = NOTHING
+    chart: Charted, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any] = NOTHING
 ) -> Step | Refusal:
     """Decide one event.
 
@@ -43,14 +43,14 @@ def step(
     """
     ready = chart_of(chart)
     try:
-        return _step(ready, snapshot, event, now, facts)
+        return _step(ready, snapshot, event, now, facts=facts)
     except HeadwayError:
         raise
     except Exception as error:
-        raise _bad_input(snapshot, event, now, facts, error) from error
+        raise bad_input(error, ready, snapshot, event, now=now, facts=facts) from error
 
 
-def start(  # noqa: PLR0913 - what an instance is created with
+def start(
     chart: Charted,
     instance: str = "it",
     *,
@@ -65,111 +65,118 @@ def start(  # noqa: PLR0913 - what an instance is created with
     """Begin a life: enter the chart's first states. Raises as `step` does."""
     ready = chart_of(chart)
     event = Event("start", by=by)
+    base = Snapshot(
+        chart=ready.name,
+        version=ready.version,
+        instance=instance,
+        context=_first_context(ready, context),
+        seed=seed,
+        parent=parent,
+        depth=depth,
+    )
     try:
-        base = Snapshot(
-            chart=ready.name,
-            version=ready.version,
-            instance=instance,
-            context=_first_context(ready, context),
-            seed=seed,
-            parent=parent,
-            depth=depth,
-        )
         _check(ready, base, event, now)
-        return _start(ready, base, event, now, facts)
+        return _start(ready, base, event, now, facts=facts)
     except HeadwayError:
         raise
     except Exception as error:
-        raise _bad_input(None, event, now, facts, error) from error
-
-
-def chart_of(chart: object) -> Chart:
-    """The chart itself, of a chart or of a class that declares one; raises InputError."""
-    if isinstance(chart, Chart):
-        return chart
-    declared = getattr(chart, "chart", None)
-    if isinstance(declared, Chart):
-        return declared
-    raise InputError(f"not a chart: {chart!r}")
+        raise bad_input(error, ready, base, event, now=now, facts=facts) from error
 
 
 def _step(
-    chart: Chart, snapshot: Snapshot, event: Event, now: datetime, facts: Mapping[str, Any]
+    chart: Chart, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
     _check(chart, snapshot, event, now)
-    if snapshot.ended:
+    if snapshot.ended and (event.ref is None or event.name == "child.changed"):
         return not_now(chart, snapshot, event)
-    draft = Draft(chart, snapshot, event, now, facts)
-    draft.active = list(chart.configuration(snapshot.states))
+    draft = draft_of(chart, snapshot, event, now, facts=facts)
     try:
         admitted = admit(draft)
-        if not admitted.finished and not _macrostep(draft, admitted):
+        if not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
             return _nothing_taken(draft, admitted)
         return _finished(draft)
     except Veto as veto:
-        return refuse(chart, snapshot, event, veto.code, veto.message, tuple(draft.objections))
+        return refuse(draft.chart, snapshot, event, veto, objections=draft.objections)
 
 
 def _check(chart: Chart, snapshot: Snapshot, event: Event, now: datetime) -> None:
     if chart.unbound:
         chart.require_bound()
     if snapshot.chart != chart.name or snapshot.version != chart.version:
-        raise InputError(
-            f"the snapshot is of {snapshot.chart} v{snapshot.version}, the chart is {chart.name} v{chart.version}"
-        )
+        is_of = f"{snapshot.chart} v{snapshot.version}"
+        raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
     if type(event.name) is not str or not event.name:
-        raise InputError(f"an event has a name, not {event.name!r}")
+        raise InputError(f"an event has a name, not {shown(event.name)}")
     if now.tzinfo is None:
         raise InputError("now must say its time zone: use datetime.now(UTC)")
 
 
-def _macrostep(draft: Draft, admitted: Admitted) -> bool:
+def _macrostep(draft: Draft, event: Event) -> bool:
     """Run to completion; False when nothing took the event and nothing else moved."""
-    event = admitted.event
-    arcs = select(draft, event, outside=admitted.outside)
+    arcs = select(draft, event, outside=draft.outside)
     moved = bool(arcs)
     if arcs:
-        if admitted.outside and arcs[0].duties and needs_votes(arcs[0]):
-            missing = vote(draft, arcs[0], event)
-            if missing is not None:
-                draft.row(arcs[0].name, draft.leaves(), event, reason=missing)
-                return True
-        microstep(draft, arcs, event)
-    elif not admitted.outside:
+        if draft.outside and (arcs[0].duties or len(arcs) > 1):
+            arcs = _voted(draft, arcs, event)
+        if arcs:
+            microstep(draft, arcs, event)
+    elif not draft.outside:
         moved = True
         if draft.chart.computed:
             microstep(draft, [], event)
         else:
-            draft.row("", draft.leaves(), event)
-    return _settle(draft) or moved
+            draft.row("", draft.states, event)
+    if draft.chart.eventless or draft.internal or draft.external:
+        return _settle(draft) or moved
+    return moved
+
+
+def _voted(draft: Draft, arcs: list[Arc], event: Event) -> list[Arc]:
+    """The transitions that need no vote but this one; for the others it is counted."""
+    ready = []
+    for arc in arcs:
+        missing = vote(draft, arc, event) if needs_votes(arc) else None
+        if missing is None:
+            ready.append(arc)
+        else:
+            draft.row(arc.name, draft.states, event, reason=missing)
+    return ready
 
 
 def _settle(draft: Draft) -> bool:
-    """Take what follows by itself: eventless transitions, then internal events, then those sent to oneself."""
-    chart, count = draft.chart, 0
+    """Take what follows by itself: eventless transitions, internal events, then those sent to oneself."""
+    chart, count, untaken = draft.chart, 0, 0
     while not draft.ended:
         arcs = select_eventless(draft) if chart.eventless else []
         event = draft.current
         if not arcs:
             if draft.internal:
-                event = draft.internal.popleft()
+                event = draft.internal.pop(0)
             elif draft.external:
-                event = draft.external.popleft()
+                event = draft.external.pop(0)
             else:
                 break
             arcs = select(draft, event, outside=False)
         if arcs:
             count += 1
             if count > MOST_MICROSTEPS:
-                raise Veto("runaway", f"more than {MOST_MICROSTEPS} transitions follow from {draft.event.name}")
+                said = f"more than {MOST_MICROSTEPS} transitions follow from {draft.event.name}"
+                raise Veto("runaway", said)
             microstep(draft, arcs, event)
+        else:
+            untaken += 1
+            if untaken > MOST_UNTAKEN:
+                raise Veto(
+                    "runaway",
+                    f"more than {MOST_UNTAKEN} events that nobody takes follow from {draft.event.name}",
+                )
     return bool(count)
 
 
-def _nothing_taken(draft: Draft, admitted: Admitted) -> Refusal:
+def _nothing_taken(draft: Draft, admitted: Event) -> Refusal:
     if draft.objections:
         return objected(draft.chart, draft.base, draft.event, draft.objections)
-    return not_now(draft.chart, draft.base, admitted.event)
+    return not_now(draft.chart, draft.base, admitted)
 
 
 def _finished(draft: Draft) -> Step:
@@ -178,7 +185,7 @@ def _finished(draft: Draft) -> Step:
         end(draft)
     if base.parent is not None:
         _report(draft)
-    return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects))
+    return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects) if draft.effects else ())
 
 
 def _report(draft: Draft) -> None:
@@ -187,11 +194,9 @@ def _report(draft: Draft) -> None:
     after = draft.active[0].top.id
     errors = draft.counters.get("errors", 0) - base.counters.get("errors", 0)
     if before != after or errors > 0:
-        draft.effects.append(
-            ReportToParent(
-                id=draft.identify(), parent=base.parent or "", before=before, after=after, errors=max(errors, 0)
-            )
-        )
+        parent = base.parent or ""
+        report = ReportToParent(draft.identify(), parent, before, after, max(errors, 0))
+        draft.effects.append(report)
 
 
 def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
@@ -201,9 +206,9 @@ def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
 
 
 def _start(
-    chart: Chart, base: Snapshot, event: Event, now: datetime, facts: Mapping[str, Any]
+    chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
-    draft = Draft(chart, base, event, now, facts)
+    draft = draft_of(chart, base, event, now, facts=facts)
     try:
         declare(draft, chart.model.data)
         begin(draft)
@@ -224,28 +229,7 @@ def _first_context(chart: Chart, context: object) -> dict[str, Any]:
         return dict(cleaned)
     if context is None:
         return {}
-    if not isinstance(context, Mapping):
-        context = to_data(context)
-    if not isinstance(context, Mapping) or not all(isinstance(key, str) for key in context):
+    kept = decode(object, encode(context))
+    if not isinstance(kept, dict):
         raise InputError("a context maps names to values")
-    return dict(context)
-
-
-def _bad_input(
-    snapshot: object, event: object, now: object, facts: object, error: Exception
-) -> HeadwayError:
-    """Which argument made the core stumble, found out only when it did."""
-    if not isinstance(now, datetime):
-        return InputError(f"now is a datetime, not {now!r}")
-    if not isinstance(facts, Mapping):
-        return InputError(f"facts map names to values, not {facts!r}")
-    for value, kind in ((event, Event), (snapshot, Snapshot)):
-        if value is None and kind is Snapshot:
-            continue
-        if not isinstance(value, kind):
-            return InputError(f"not a {kind.__name__}: {value!r}")
-        try:
-            from_data(kind, to_data(value))
-        except InputError as wrong:
-            return wrong
-    return InternalError(f"{type(error).__name__}: {error}")
+    return kept

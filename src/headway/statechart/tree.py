@@ -56,17 +56,18 @@ class Node:
         self.upward: tuple[Node, ...] = (self, *parent.upward) if parent else (self,)
         self.path: tuple[Node, ...] = tuple(reversed(self.upward))[1:]
         self.top = self.path[0] if self.path else self
-        self.idle = not (state.entry or state.exit or state.run or state.ask or state.progress or state.data)
+        busy = state.entry or state.exit or state.run or state.ask or state.progress or state.data
+        self.idle = not (busy or state.kind == "final")
 
     def holds(self, other: Node) -> bool:
         """Whether the other state lies below this one."""
         return self.index < other.index <= self.last
 
-    def matching(self, names: tuple[str, ...]) -> tuple[Arc, ...]:
-        """The arcs that an event (as `names_matching`) triggers, in document order."""
-        if len(names) == 1 and not self.open:
-            return self.arcs.get(names[0], ())
-        found = {arc.index: arc for name in (*names, ANY) for arc in self.arcs.get(name, ())}
+    def matching(self, event: str) -> tuple[Arc, ...]:
+        """The arcs that an event of this name triggers, in document order."""
+        if "." not in event and not self.open:
+            return self.arcs.get(event, ())
+        found = {arc.index: arc for name in (*names_matching(event), ANY) for arc in self.arcs.get(name, ())}
         return tuple(found[index] for index in sorted(found))
 
 
@@ -74,14 +75,16 @@ class Arc:
     """A transition made ready: its nodes, functions, and the states it enters."""
 
     __slots__ = (
+        "busy",
         "by",
         "domain",
         "duties",
-        "entry",
+        "entries",
         "excludes",
         "guards",
         "index",
         "model",
+        "moves",
         "name",
         "plain",
         "source",
@@ -103,8 +106,40 @@ class Arc:
         self.takes: DataType | None = None
         self.watched: tuple[str, ...] = ()
         self.domain = _domain(row, source, targets)
-        self.entry: tuple[Node, ...] | None = None
+        self.entries: list[tuple[Node, ...] | None] = []
         self.plain = False
+        self.busy = bool(row.actions)
+        self.moves: dict[int, Move | None] = {}
+
+    @property
+    def entry(self) -> tuple[Node, ...] | None:
+        """The states entered, when that is always the same; found out when the arc is first taken."""
+        if not self.entries:
+            self.entries.append(static_entry(self.targets, self.domain))
+        return self.entries[0]
+
+
+class Move:
+    """An arc taken from one leaf on which nothing happens: no entry or exit action, timer, work or ask."""
+
+    __slots__ = ("active", "entered", "kept", "left", "states")
+
+    def __init__(self, leaf: Node, domain: Node, entering: tuple[Node, ...]) -> None:
+        self.kept = tuple(node for node in leaf.path if not domain.holds(node))
+        self.left = tuple(node.id for node in leaf.path if domain.holds(node))
+        self.entered = tuple(node.id for node in entering)
+        self.active = (*self.kept, *entering)
+        self.states = tuple(node.id for node in self.active if node.atomic)
+
+
+def quiet_move(arc: Arc, leaf: Node) -> Move | None:
+    """The move of an arc from a leaf, or None when something happens on the way."""
+    if arc.domain is None or arc.entry is None:
+        return None
+    left = [node for node in leaf.path if arc.domain.holds(node)]
+    if all(node.idle for node in arc.entry) and all(node.idle and not node.history for node in left):
+        return Move(leaf, arc.domain, arc.entry)
+    return None
 
 
 class Entering:
@@ -156,6 +191,17 @@ def _domain(row: model.Transition, source: Node, targets: tuple[Node, ...]) -> N
     if row.internal and source.kind == "compound" and all(source.holds(target) for target in targets):
         return source
     return common_compound([source, *targets])
+
+
+def domain_given(arc: Arc, memory: Mapping[str, tuple[str, ...]], nodes: Mapping[str, Node]) -> Node | None:
+    """The domain of an arc; where it goes back to history, that depends on what is remembered."""
+    if arc.entry is not None:
+        return arc.domain
+    targets: list[Node] = []
+    for target in arc.targets:
+        remembered = tuple(nodes[name] for name in memory.get(target.id, ()))
+        targets += (remembered or _first_recalled(target)) if target.kind in HISTORY else (target,)
+    return _domain(arc.model, arc.source, tuple(targets))
 
 
 def static_entry(targets: tuple[Node, ...], domain: Node | None) -> tuple[Node, ...] | None:
@@ -214,14 +260,18 @@ def _defaults(node: Node, entering: Entering) -> list[tuple[Node, Node]]:
     return []
 
 
-def _remembered(
-    node: Node, memory: Mapping[str, tuple[Node, ...]], entering: Entering
-) -> tuple[Node, ...]:
+def _remembered(node: Node, memory: Mapping[str, tuple[Node, ...]], entering: Entering) -> tuple[Node, ...]:
     remembered = memory.get(node.id)
     if remembered:
         return remembered
     parent = node.upward[1]
     entering.contents[parent.index] = node.model.initial_actions
+    return _first_recalled(node)
+
+
+def _first_recalled(node: Node) -> tuple[Node, ...]:
+    """What a history state stands for before there is anything to remember."""
+    parent = node.upward[1]
     if node.completion:
         return node.completion
     return parent.completion if parent.kind == "compound" else tuple(parent.children)

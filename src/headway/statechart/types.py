@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import is_dataclass
 from typing import Any
 
 import pydantic
@@ -10,7 +11,7 @@ from headway.codec import encode
 from headway.errors import HeadwayError, InputError
 
 
-class Mismatch(HeadwayError):
+class Mismatch(HeadwayError):  # noqa: N818 - a verdict on data, which callers turn into a refusal
     """Data does not fit a type; the text names each place."""
 
 
@@ -52,6 +53,13 @@ class DataType:
     def clean(self, data: object) -> Any:
         """Plain data, checked and with defaults filled in; raises Mismatch."""
         return self.dump(self.load(data))
+
+
+def plain(value: object) -> Any:
+    """A value of a payload type as plain data; anything else as it is."""
+    if isinstance(value, pydantic.BaseModel) or is_dataclass(value):
+        return DataType(type(value)).dump(value)
+    return value
 
 
 def _places(error: pydantic.ValidationError) -> str:

@@ -1,13 +1,416 @@
-"""What is wrong with a model before it can be compiled, wherever it came from."""
+"""What is wrong with a model before it can run, wherever it came from: all of it, each with its line."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import difflib
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
+from typing import NamedTuple, get_args
 
+from headway.clock import LONGEST
 from headway.errors import Problem
 from headway.statechart import model
 from headway.statechart.authoring import Line
+from headway.statechart.expressions import ExpressionError, parse
+from headway.statechart.refusal import comes_from_engine
+
+MOST_PROBLEMS = 100
+MOST_COMPARED, LONGEST_COMPARED = 500, 40
+DEEPEST_STATES = 64
+DEEPEST_ACTIONS = 32
+WHOLE = 100
+STEEPEST = 100
+HISTORY = frozenset({"shallow", "deep"})
+ACTIONS = frozenset(get_args(model.Action))
+LEAVES = frozenset({"atomic", "final", "shallow", "deep"})
+_STATE_NAME = re.compile(r"[^\s./,;|*@]+")
+_SCXML_NAME = re.compile(r"[^\s/,;|*@]+")
+_EVENT_NAME = re.compile(r"[^\s,;|]+")
+
+Found = Iterator[tuple[str, str]]
+"""Problems as pairs: the place (a state id, or transition@source) and the message."""
 
 
-def problems_of(whole: model.Model, lines: Mapping[str, Line], first: Line) -> list[Problem]:
-    return []
+class Subject(NamedTuple):
+    """A model with the look-ups that its checks share."""
+
+    whole: model.Model
+    states: dict[str, model.State]
+    children: dict[str, list[model.State]]
+
+    @property
+    def native(self) -> bool:
+        """Whether the chart is written in Headway's own dialect."""
+        return self.whole.dialect == "headway"
+
+
+NOWHERE = Line()
+
+
+def problems_of(whole: model.Model, lines: Mapping[str, Line], first: Line = NOWHERE) -> list[Problem]:
+    """Everything that keeps a model from running; empty when it can."""
+    children: dict[str, list[model.State]] = {}
+    for state in whole.states:
+        children.setdefault(state.parent or model.ROOT, []).append(state)
+    subject = Subject(whole, {state.id: state for state in whole.states}, children)
+    found: list[tuple[str, str]] = []
+    for check in CHECKS:
+        found += islice(check(subject), MOST_PROBLEMS - len(found))
+        if found and check in DECISIVE:
+            break
+    return [Problem(message, *lines.get(place, first)) for place, message in found]
+
+
+def _has_states(subject: Subject) -> Found:
+    if not subject.whole.states:
+        yield "", f"{subject.whole.name} has no states"
+
+
+def _tree(subject: Subject) -> Found:
+    """Parents come before their children, names are unique: the order the tables are built in."""
+    depth = {model.ROOT: 0}
+    seen: set[str] = set()
+    for state in subject.whole.states:
+        if state.id in seen:
+            yield state.id, f"two states are called {state.id}"
+        seen.add(state.id)
+        if not (_STATE_NAME if subject.native else _SCXML_NAME).fullmatch(state.id):
+            yield state.id, f"{state.id!r} is no name for a state (no spaces, none of . / , ; | * @)"
+        parent = state.parent or model.ROOT
+        if parent not in depth:
+            yield state.id, f"{state.id} stands before its parent {parent}, or that does not exist"
+            continue
+        depth.setdefault(state.id, depth[parent] + 1)
+        if depth[state.id] > DEEPEST_STATES:
+            yield state.id, f"{state.id} lies deeper than {DEEPEST_STATES} levels"
+
+
+def _document_order(subject: Subject) -> Found:
+    """A state's descendants follow it directly: only then is a subtree a range of positions."""
+    stack: list[str] = []
+    for state in subject.whole.states:
+        while stack and stack[-1] != state.parent:
+            stack.pop()
+        if state.parent is not None and not stack:
+            yield state.id, f"{state.id} does not stand with the other children of {state.parent}"
+            return
+        stack.append(state.id)
+
+
+def _kinds(subject: Subject) -> Found:
+    for state in subject.whole.states:
+        children = subject.children.get(state.id, [])
+        real = [child for child in children if child.kind not in HISTORY]
+        if children and state.kind in LEAVES:
+            yield state.id, f"{state.id} is {_a(state.kind)} and cannot have children"
+        if not real and state.kind in {"compound", "parallel"}:
+            yield state.id, f"{state.id} is {_a(state.kind)} and has no children"
+        if state.kind == "parallel" and any(child.kind == "final" for child in children):
+            yield state.id, f"{state.id} is parallel: its children are regions, not final states"
+        if state.kind in HISTORY and state.parent is None:
+            yield state.id, f"{state.id} is a history state and needs a state around it"
+
+
+def _a(kind: str) -> str:
+    return {"final": "final", "shallow": "a history state", "deep": "a history state"}.get(kind, kind)
+
+
+def _initial(subject: Subject) -> Found:
+    whole = subject.whole
+    if whole.computed is None and subject.native and len(whole.initial) != 1:
+        said = "several states say" if whole.initial else "no outermost state says"
+        yield (whole.initial or ("",))[-1], f"{said} initial=True: a life begins in exactly one"
+    for name in whole.initial:
+        yield from _known(subject, "", name, "the first state")
+    if not subject.native:
+        yield from _orthogonal(subject, "", "the start", whole.initial)
+        for state in whole.states:
+            yield from _orthogonal(subject, state.id, f"the start of {state.id}", state.initial)
+    for state in whole.states:
+        for name in state.initial:
+            yield from _known(subject, state.id, name, f"the first state of {state.id}")
+            if not _lies_in(subject, name, state.parent if state.kind in HISTORY else state.id):
+                yield state.id, f"{name} cannot be first in {state.id}: it lies elsewhere"
+        firsts = [name for name in state.initial if name in subject.states]
+        if subject.native and state.kind == "compound" and len(firsts) > 1:
+            yield state.id, f"{' and '.join(firsts)} both say initial=True in {state.id}"
+
+
+def _lies_in(subject: Subject, name: str, around: str | None) -> bool:
+    state = subject.states.get(name)
+    while state is not None and state.parent is not None:
+        if state.parent == around:
+            return True
+        state = subject.states.get(state.parent)
+    return state is None or around is None
+
+
+def _known(subject: Subject, place: str, name: str, role: str) -> Found:
+    if name and name not in subject.states:
+        yield place, f"{role} is {name!r}, which does not exist{suggestion(name, subject.states)}"
+
+
+def _transitions(subject: Subject) -> Found:
+    for row in subject.whole.transitions:
+        place = f"{row.name}@{row.source}"
+        yield from _ends(subject, place, row)
+        if row.excludes and row.source != model.ROOT:
+            yield place, f"{row.name} has but=, which goes with any_live only"
+        if len(row.targets) > 1:
+            yield from _orthogonal(subject, place, row.name, row.targets)
+        for event in row.events:
+            if not _EVENT_NAME.fullmatch(event):
+                yield place, f"{event!r} is no name for an event"
+        if subject.native:
+            yield from _own_events(subject, place, row)
+
+
+def _ends(subject: Subject, place: str, row: model.Transition) -> Found:
+    if row.source != model.ROOT:
+        yield from _known(subject, place, row.source, f"the source of {row.name}")
+    for target in (*row.targets, *row.lands, *row.excludes):
+        yield from _known(subject, place, target, f"a state of {row.name}")
+    source = subject.states.get(row.source)
+    if source is not None and source.kind in HISTORY:
+        yield place, f"{row.name} leaves the history state {source.id}, in which nothing ever is"
+    if source is not None and source.kind == "final":
+        yield place, f"{row.name} leaves {source.id}, which is final"
+
+
+def _orthogonal(subject: Subject, place: str, role: str, targets: tuple[str, ...]) -> Found:
+    """Several targets are active together only in different regions of a parallel state."""
+    paths = [_path(subject, target) for target in targets if target in subject.states]
+    for position, one in enumerate(paths):
+        for other in paths[position + 1 :]:
+            shared = [name for name in one if name in other]
+            around = subject.states[shared[0]].kind if shared else "compound"
+            if around != "parallel":
+                yield place, f"{role} goes to {one[0]} and {other[0]}, which cannot be active together"
+
+
+def _path(subject: Subject, name: str) -> list[str]:
+    path, state = [], subject.states.get(name)
+    while state is not None:
+        path.append(state.id)
+        state = subject.states.get(state.parent or "")
+    return path
+
+
+def _own_events(subject: Subject, place: str, row: model.Transition) -> Found:
+    for event in row.events:
+        first, _, rest = event.partition(".")
+        if event in {"timer", "work.done", "work.failed", "work.progress"}:
+            yield place, f"{row.name}: the event {event} is the engine's own"
+        elif first == "after" and row.after is not None:
+            continue
+        elif comes_from_engine(event) and event != "child.changed" and not _promised(subject, event):
+            yield place, f"{row.name} waits for {event}, which never comes: {_why_never(first, rest)}"
+    if row.lands and subject.whole.computed is None:
+        yield place, f"{row.name} uses .computes(), which is for charts with computed="
+
+
+def _promised(subject: Subject, event: str) -> bool:
+    first, _, rest = event.partition(".")
+    kind, _, name = rest.partition(".")
+    state = subject.states.get(name.partition(".")[0] if first in {"done", "error"} else rest)
+    if first == "error" and not rest:
+        return True
+    if state is None:
+        return first in {"done", "error"} and not name
+    if first == "done":
+        return (state.run is not None) if kind == "work" else state.kind in {"compound", "parallel"}
+    if first == "error":
+        return state.run is not None
+    if first == "deadline":
+        return state.ask is not None and state.ask.deadline is not None
+    return first == "answer" and state.ask is not None
+
+
+def _why_never(first: str, rest: str) -> str:
+    name = rest.rpartition(".")[2]
+    return {
+        "done": f"{rest.partition('.')[2]} has no run= and no children",
+        "error": "its state has no run=",
+        "deadline": f"{name} has no ask with a deadline",
+        "answer": f"{name} has no ask",
+    }.get(first, f"names that begin with {first}. are the engine's own")
+
+
+def _duties(subject: Subject) -> Found:
+    names = {row.name for row in subject.whole.transitions}
+    known = names | {event for row in subject.whole.transitions for event in row.events}
+    for row in subject.whole.transitions:
+        place = f"{row.name}@{row.source}"
+        for earlier in row.distinct_from:
+            if earlier not in known:
+                hint = suggestion(earlier, known)
+                yield place, f"{row.name} is distinct_from {earlier!r}, which does not exist{hint}"
+        if not _whole(row.quorum, 1):
+            yield place, f"{row.name} has a quorum of {row.quorum!r}: it is at least 1"
+    if subject.whole.cancel is not None and subject.whole.cancel not in names:
+        yield "", f"cancel={subject.whole.cancel!r} does not exist{suggestion(subject.whole.cancel, names)}"
+
+
+def _limits(subject: Subject) -> Found:
+    whole = subject.whole
+    if not _whole(whole.version, 1):
+        yield "", f"the version is a whole number from 1 on, not {whole.version!r}"
+    for state in whole.states:
+        if state.run is not None:
+            yield from _run_limits(state.id, state.run)
+        if state.ask is not None:
+            yield from _ask_limits(state.id, state.ask)
+        if state.progress is not None and not _is_range(state.progress):
+            yield state.id, f"{state.id} has progress {state.progress!r}: it is a range within 0 to 100"
+        if state.kind in LEAVES - {"atomic"} and (state.run or state.ask):
+            yield state.id, f"{state.id} is {_a(state.kind)}: nothing runs in it and nobody is asked"
+
+
+def _durations(subject: Subject) -> Found:
+    """Times that a calendar can hold: a document from outside may say anything."""
+    for state in subject.whole.states:
+        run, ask = state.run, state.ask
+        given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
+        given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
+        given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
+        for time in given:
+            if time is not None and not 0 <= time <= LONGEST:
+                yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
+    for row in subject.whole.transitions:
+        if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
+            yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
+        if row.after is not None and not (row.events and row.events[0].startswith("after.")):
+            yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
+
+
+def _is_range(progress: object) -> bool:
+    match progress:
+        case (int(low), int(high)):
+            return 0 <= low <= high <= WHOLE
+    return False
+
+
+def _whole(value: object, least: int) -> bool:
+    """Whether an author gave a whole number; annotations do not stop anyone."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+def _run_limits(place: str, run: model.Run) -> Found:
+    if not run.handler:
+        yield place, f"{place} runs a handler without a name"
+    if run.lease <= run.heartbeat:
+        yield place, f"{place} has a lease that ends before the next heartbeat"
+    for code in (*run.errors, *(code for policy in run.retry for code in policy.on)):
+        if not code or "." in code:
+            yield place, f"{place}: {code!r} is no error code (a word without dots)"
+    for policy in run.retry:
+        if policy.times is not None and not _whole(policy.times, 0):
+            yield place, f"{place} retries {policy.times!r} times: a whole number, or None for ever"
+        if not 0 <= policy.jitter <= 1 or not 1 <= policy.factor <= STEEPEST:
+            yield place, f"{place} retries with jitter outside 0 to 1, or a factor outside 1 to {STEEPEST}"
+    general = [index for index, policy in enumerate(run.retry) if not policy.on]
+    if general and general[0] < len(run.retry) - 1:
+        yield place, f"{place} has retries after one that covers every code: they never apply"
+
+
+def _ask_limits(place: str, ask: model.Ask) -> Found:
+    if not ask.roles:
+        yield place, f"{place} asks nobody: name a role"
+    if ask.late not in {"refuse", "record"}:
+        yield place, f'{place} has late={ask.late!r}: it is "refuse" or "record"'
+    for name, wait in (("remind", ask.remind), *(("escalate", each.after) for each in ask.escalate)):
+        if wait is not None and ask.deadline is not None and wait >= ask.deadline:
+            yield place, f"{place} would {name} only after its deadline"
+        if wait == 0:
+            yield place, f"{place} would {name} at once"
+
+
+def _computed(subject: Subject) -> Found:
+    whole = subject.whole
+    if whole.computed not in {None, "first", "exclusive"}:
+        yield "", f'computed={whole.computed!r}: it is "first" or "exclusive"'
+    for state in whole.states:
+        if state.where is not None and (whole.computed is None or state.parent is not None):
+            yield state.id, f"{state.id} has where=, which is for outermost states of charts with computed="
+        if whole.computed and state.parent is None and state.where is None:
+            yield state.id, f"{state.id} needs where=: the status of {whole.name} is computed"
+    for row in whole.transitions if whole.computed else ():
+        for target in row.targets:
+            if target in subject.states and subject.states[target].parent is None:
+                place = f"{row.name}@{row.source}"
+                yield (
+                    place,
+                    f"{row.name} assigns the status {target}; it is computed: write .computes({target})",
+                )
+
+
+def _expressions(subject: Subject) -> Found:
+    if not subject.native:
+        return
+    texts = [(state.id, state.where) for state in subject.whole.states if state.where is not None]
+    for row in subject.whole.transitions:
+        place = f"{row.name}@{row.source}"
+        texts += [(place, each.text) for each in row.when if isinstance(each, model.Formula)]
+        for action in row.actions:
+            if isinstance(action, (model.Assign, model.Count)) and action.expr:
+                texts.append((place, action.expr))
+    for place, text in texts:
+        try:
+            parse(text)
+        except ExpressionError as error:
+            yield place, f"{text!r} is no expression: {error}"
+
+
+def _actions(subject: Subject) -> Found:
+    whole = subject.whole
+    blocks = [(f"{row.name}@{row.source}", row.actions) for row in whole.transitions]
+    blocks.append(("", whole.initial_actions))
+    for state in whole.states:
+        blocks += [(state.id, block) for block in (*state.entry, *state.exit, state.initial_actions)]
+    for place, block in blocks:
+        yield from _nesting(place, block)
+
+
+def _nesting(place: str, block: Iterable[model.Action]) -> Found:
+    level = list(block)
+    for _ in range(DEEPEST_ACTIONS):
+        inner: list[model.Action] = []
+        for action in level:
+            if type(action) not in ACTIONS:
+                yield place, f"not an action: {action!r}"
+            elif isinstance(action, model.If):
+                inner += [each for branch in action.branches for each in branch.actions]
+            elif isinstance(action, model.ForEach):
+                inner += action.actions
+        if not inner:
+            return
+        level = inner
+    yield place, f"actions are nested deeper than {DEEPEST_ACTIONS} levels"
+
+
+def suggestion(name: str, known: Iterable[str]) -> str:
+    """` (did you mean x?)` when a known name is close."""
+    # Comparing is quadratic in the length of names, and a document from outside may have thousands.
+    short = [each for each in islice(known, MOST_COMPARED) if len(each) <= LONGEST_COMPARED]
+    close = difflib.get_close_matches(name[:LONGEST_COMPARED], short, n=1)
+    return f" (did you mean {close[0]}?)" if close else ""
+
+
+DECISIVE: tuple[Callable[[Subject], Found], ...] = (_has_states, _tree)
+"""Once these fail, the rest would only repeat them."""
+
+CHECKS: tuple[Callable[[Subject], Found], ...] = (
+    _has_states,
+    _tree,
+    _document_order,
+    _kinds,
+    _initial,
+    _transitions,
+    _duties,
+    _limits,
+    _durations,
+    _computed,
+    _expressions,
+    _actions,
+)

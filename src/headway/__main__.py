@@ -1,0 +1,5 @@
+"""`python -m headway`: the command line."""
+
+from headway.cli.main import main
+
+main()

@@ -1,0 +1,236 @@
+"""The explorer's interface: JSON in, JSON out, every step through `step`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from secrets import token_urlsafe
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from headway.cli.explorer.charts import Charts, UnknownChartError, details, summary
+from headway.cli.explorer.guard import problem
+from headway.cli.explorer.requests import (
+    ChangeChild,
+    FinishWork,
+    NewSession,
+    NotJsonError,
+    PassTime,
+    SendEvent,
+    SetFacts,
+    TooLargeError,
+    body_of,
+    checked_name,
+)
+from headway.cli.explorer.session import LostSessionError, Moment, Session, Sessions, begin, first_facts
+from headway.cli.explorer.view import first_context, refusal_view, session_view
+from headway.cli.formats import FORMS, written
+from headway.clock import Clock, milliseconds
+from headway.codec import encode
+from headway.drawing import GraphvizMissing
+from headway.errors import HeadwayError, InputError, UnboundError
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import Event, OpenWork, child_changed, work_done, work_failed, work_progress
+
+COOKIE = "headway_browser"
+STATUS: dict[type[HeadwayError], tuple[int, str]] = {
+    HeadwayError: (400, "input"),
+    UnknownChartError: (404, "chart"),
+    LostSessionError: (404, "session"),
+    TooLargeError: (413, "size"),
+    NotJsonError: (415, "media-type"),
+    UnboundError: (422, "unbound"),
+    GraphvizMissing: (503, "graphviz"),
+}
+"""How each error is told; one not named here is told as its parent."""
+
+Handler = Callable[[Request], Awaitable[Response]]
+Act = Callable[[Session, Request], Awaitable[Refusal | None]]
+
+
+async def tell_error(_request: Request, error: Exception) -> Response:
+    """Any error raised on purpose, as JSON."""
+    status, code = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return problem(status, code, str(error))
+
+
+class Api:
+    """The handlers of all routes under /api."""
+
+    def __init__(self, charts: Charts, sessions: Sessions, clock: Clock) -> None:
+        self.charts, self.sessions, self.clock = charts, sessions, clock
+
+    def routes(self) -> list[Route]:
+        """The table of routes."""
+        acts: dict[str, tuple[str, Act]] = {
+            "events": ("POST", send),
+            "time": ("POST", pass_time),
+            "work": ("POST", finish_work),
+            "children": ("POST", change_child),
+            "facts": ("PUT", set_facts),
+            "back": ("POST", go_back),
+        }
+        return [
+            Route("/charts", self.list_charts),
+            Route("/charts/{slug}", self.show_chart),
+            Route("/charts/{slug}/check", self.check_chart),
+            Route("/charts/{slug}/drawing", self.draw_chart),
+            Route("/charts/{slug}/export/{form}", self.export_chart),
+            Route("/sessions", self.create, methods=["POST"]),
+            Route("/sessions/{session}", self.show, methods=["GET"]),
+            Route("/sessions/{session}", self.forget, methods=["DELETE"]),
+            *(
+                Route(f"/sessions/{{session}}/{path}", self._act(act), methods=[verb])
+                for path, (verb, act) in acts.items()
+            ),
+        ]
+
+    async def list_charts(self, _request: Request) -> Response:
+        """All charts."""
+        return JSONResponse({"charts": [summary(shown) for shown in self.charts.by_slug.values()]})
+
+    async def show_chart(self, request: Request) -> Response:
+        """One chart, with what an instance of it can start with."""
+        return answer(details(self.charts.get(request.path_params["slug"])))
+
+    async def check_chart(self, request: Request) -> Response:
+        """What the checker finds."""
+        return answer(await self.charts.report(request.path_params["slug"]))
+
+    async def draw_chart(self, request: Request) -> Response:
+        """The chart as SVG; `active` names states to highlight."""
+        active = frozenset(request.query_params.getlist("active"))
+        drawn = await self.charts.drawing(request.path_params["slug"], active)
+        return Response(drawn, media_type=FORMS["svg"].media_type)
+
+    async def export_chart(self, request: Request) -> Response:
+        """The chart as a file to keep."""
+        shown, name = self.charts.get(request.path_params["slug"]), request.path_params["form"]
+        if name not in FORMS:
+            return problem(404, "form", f"a chart is exported as {', '.join(FORMS)}, not as {name!r}")
+        form = FORMS[name]
+        file = f'attachment; filename="{shown.slug}{form.suffix}"'
+        content = await written(shown.chart, name)
+        return Response(content, media_type=form.media_type, headers={"Content-Disposition": file})
+
+    async def create(self, request: Request) -> Response:
+        """Begin an instance, with a context and facts or with the least the chart asks for."""
+        wanted = await body_of(request, NewSession)
+        shown = self.charts.get(wanted.chart)
+        facts = first_facts(shown.chart.model.facts) | (wanted.facts or {})
+        context = first_context(shown.chart) if wanted.context is None else wanted.context
+        first = begin(shown.chart, self.clock.now().replace(microsecond=0), context, facts)
+        if not isinstance(first, Moment):
+            return answer({"refusal": refusal_view(first), "session": None}, 409)
+        browser = browser_of(request)
+        session = Session(shown.slug, shown.chart, first, browser=browser, facts=facts)
+        self.sessions.add(session)
+        return with_cookie(answer({"refusal": None, "session": session_view(session)}, 201), browser)
+
+    async def show(self, request: Request) -> Response:
+        """Where a session stands."""
+        return answer({"refusal": None, "session": session_view(self._session(request))})
+
+    async def forget(self, request: Request) -> Response:
+        """End a session."""
+        self.sessions.drop(self._session(request))
+        return Response(status_code=204)
+
+    def _session(self, request: Request) -> Session:
+        return self.sessions.get(request.path_params["session"], request.cookies.get(COOKIE))
+
+    def _act(self, act: Act) -> Handler:
+        async def handle(request: Request) -> Response:
+            session = self._session(request)
+            refusal = await act(session, request)
+            told = refusal_view(refusal) if refusal is not None else None
+            return answer(
+                {"refusal": told, "session": session_view(session)}, 409 if refusal is not None else 200
+            )
+
+        return handle
+
+
+async def send(session: Session, request: Request) -> Refusal | None:
+    """An event, as somebody."""
+    sent = await body_of(request, SendEvent)
+    checked_name(sent.by.id)
+    event = Event(checked_name(sent.event), sent.data, by=sent.by, ref=sent.ref, reason=sent.reason)
+    return session.send(event)
+
+
+async def pass_time(session: Session, request: Request) -> Refusal | None:
+    """A while, or until a timer is due."""
+    wanted = await body_of(request, PassTime)
+    if (wanted.by is None) == (wanted.timer is None):
+        raise InputError("say either how long (by) or which timer")
+    if wanted.timer is not None:
+        timer = session.snapshot.timers.get(wanted.timer)
+        if timer is None:
+            raise InputError(f"the timer {wanted.timer} is no longer set")
+        return session.pass_time(timer.due)
+    try:
+        duration = milliseconds(wanted.by or "")
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    return session.pass_time(session.after(duration))
+
+
+async def finish_work(session: Session, request: Request) -> Refusal | None:
+    """What a worker would report; an attempt that starts later lets time pass first."""
+    told = await body_of(request, FinishWork)
+    work = _open_work(session, told.work)
+    if work.due is not None and work.due > session.now:
+        refusal = session.pass_time(work.due)
+        if refusal is not None:
+            return refusal
+        work = _open_work(session, told.work)
+    outcomes: dict[str, Callable[[], Event]] = {
+        "done": lambda: work_done(work.id, work.attempt, told.result),
+        "failed": lambda: work_failed(work.id, work.attempt, told.code, told.message),
+        "progress": lambda: work_progress(work.id, work.attempt, told.fraction),
+    }
+    return session.send(outcomes[told.outcome]())
+
+
+async def change_child(session: Session, request: Request) -> Refusal | None:
+    """What a child would report."""
+    told = await body_of(request, ChangeChild)
+    return session.send(child_changed("child", told.before, told.after, told.errors))
+
+
+async def set_facts(session: Session, request: Request) -> Refusal | None:
+    """What guards get to know from now on."""
+    session.facts = (await body_of(request, SetFacts)).facts
+    return None
+
+
+async def go_back(session: Session, _request: Request) -> Refusal | None:
+    """Undo the last step."""
+    session.go_back()
+    return None
+
+
+def _open_work(session: Session, name: str) -> OpenWork:
+    found = next((work for work in session.snapshot.work.values() if work.id == name), None)
+    if found is None:
+        raise InputError(f"the work {name} is no longer wanted")
+    return found
+
+
+def answer(data: Any, status: int = 200) -> Response:
+    """Data as JSON that nobody keeps."""
+    return Response(encode(data), status, {"Cache-Control": "no-store"}, "application/json")
+
+
+def browser_of(request: Request) -> str:
+    """The browser's random name; a new one for a browser without."""
+    return request.cookies.get(COOKIE) or token_urlsafe(16)
+
+
+def with_cookie(response: Response, browser: str) -> Response:
+    """The answer, with the browser's random name on it."""
+    response.set_cookie(COOKIE, browser, httponly=True, samesite="strict", path="/")
+    return response

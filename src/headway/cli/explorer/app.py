@@ -1,0 +1,65 @@
+"""The explorer as a web application."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from headway.cli.catalogue import Found
+from headway.cli.explorer.api import Api, browser_of, tell_error, with_cookie
+from headway.cli.explorer.charts import Charts
+from headway.cli.explorer.guard import Guard, problem
+from headway.cli.explorer.page import STATIC, page
+from headway.cli.explorer.session import Sessions
+from headway.clock import Clock, SystemClock
+from headway.errors import HeadwayError
+
+SMALL = 20
+
+
+def explorer(found: Iterable[Found], hosts: Iterable[str] = (), clock: Clock | None = None) -> Starlette:
+    """The application that shows these charts, to callers of loopback and of these host names."""
+    charts = Charts(found)
+    api = Api(charts, Sessions(), clock or SystemClock())
+
+    async def first(_request: Request) -> Response:
+        return RedirectResponse(f"/charts/{_welcoming(charts)}", 303)
+
+    async def show(request: Request) -> Response:
+        shown = charts.get(request.path_params["slug"])
+        response = HTMLResponse(page(shown, charts.by_slug.values()))
+        response.headers["Cache-Control"] = "no-cache"
+        return with_cookie(response, browser_of(request))
+
+    return Starlette(
+        routes=[
+            Route("/", first),
+            Route("/charts/{slug}", show),
+            Mount("/api", routes=api.routes()),
+            Mount("/static", StaticFiles(directory=STATIC)),
+        ],
+        middleware=[Middleware(Guard, hosts=tuple(hosts))],
+        exception_handlers={HeadwayError: tell_error, HTTPException: _tell_http, Exception: _tell_fault},
+    )
+
+
+def _welcoming(charts: Charts) -> str:
+    """The chart to begin with: the first whose drawing is seen whole, else the first."""
+    small = (slug for slug, shown in charts.by_slug.items() if len(shown.chart.nodes) <= SMALL)
+    return next(small, next(iter(charts.by_slug)))
+
+
+async def _tell_http(_request: Request, error: Exception) -> Response:
+    status, detail = (error.status_code, error.detail) if isinstance(error, HTTPException) else (500, "")
+    return problem(status, "http", detail)
+
+
+async def _tell_fault(_request: Request, error: Exception) -> Response:
+    return problem(500, "fault", f"{type(error).__name__}: {error}")

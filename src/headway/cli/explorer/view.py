@@ -1,0 +1,194 @@
+"""What the page shows of a session, as plain data: where the instance stands and what can happen next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any
+
+from headway.cli.explorer.example import example
+from headway.cli.explorer.session import Session
+from headway.clock import spell
+from headway.codec import to_data
+from headway.statechart import labels
+from headway.statechart.chart import Chart, all_actions
+from headway.statechart.explain import Way, Why, explain
+from headway.statechart.model import Run, Spawn
+from headway.statechart.refusal import Refusal
+
+MOST_ROWS = 200
+
+
+def session_view(session: Session) -> dict[str, Any]:
+    """All that the page shows of a session."""
+    snapshot, now = session.snapshot, session.now
+    why = explain(session.chart, snapshot, now, facts=session.facts)
+    active = session.chart.configuration(snapshot.states)
+    shown: dict[str, Any] = {
+        "id": session.id,
+        "chart": session.slug,
+        "now": now,
+        "states": snapshot.states,
+        "active": [node.id for node in active],
+        "marks": [f"state-{node.index}" for node in active],  # what `dot` calls them in a drawing
+        "about": [
+            {"id": node.id, "meaning": node.model.meaning, "waits_for": node.model.waits_for}
+            for node in active
+        ],
+        "ended": snapshot.ended,
+        "output": snapshot.output,
+        "progress": snapshot.progress if any(node.model.progress for node in session.chart.order) else None,
+        "context": snapshot.context,
+        "counters": snapshot.counters,
+        "facts": session.facts,
+        "why": {"text": str(why), "stuck": why.stuck, "waits": why.waits, "since": why.since},
+        "events": _events(session, why),
+        "timers": _timers(session),
+        "work": _work(session),
+        "children": _children(session),
+        "history": [row for moment in session.moments for row in moment.history][-MOST_ROWS:],
+        "effects": session.moment.effects,
+        "can_go_back": len(session.moments) > 1,
+    }
+    data: dict[str, Any] = to_data(shown)
+    return data
+
+
+def refusal_view(refusal: Refusal) -> dict[str, Any]:
+    """A refusal with all it says."""
+    data: dict[str, Any] = to_data(
+        {
+            "code": refusal.code,
+            "message": refusal.message,
+            "event": refusal.event,
+            "states": refusal.states,
+            "objections": refusal.objections,
+            "allowed": [
+                {"event": each.event, "by": each.by, "targets": each.targets} for each in refusal.allowed
+            ],
+        }
+    )
+    return data
+
+
+def roles(chart: Chart) -> list[str]:
+    """Every role a chart knows, in the order it names them."""
+    named: list[str] = []
+    for row in chart.model.transitions:
+        named += [*row.by, *row.countersign]
+    for state in chart.model.states:
+        if state.ask:
+            named += [*state.ask.roles, *(role for level in state.ask.escalate for role in level.roles)]
+    return list(dict.fromkeys(named))
+
+
+def first_context(chart: Chart) -> Any:
+    """A context to start with: what the chart's type asks for at least."""
+    return example(chart.context_type.schema()) if chart.context_type else {}
+
+
+def _events(session: Session, why: Why) -> list[dict[str, Any]]:
+    """What can be sent now, once for each name."""
+    found: dict[str, dict[str, Any]] = {}
+    for way in why.ways:
+        for event in way.events:
+            known = found.setdefault(event, _event(session, event))
+            known["by"] = list(dict.fromkeys([*known["by"], *way.by]))
+            known["ways"].append(_way(session.chart, way))
+            if not known["takes"]:
+                known.update(_payload(session.chart, way))
+    return list(found.values())
+
+
+def _event(session: Session, event: str) -> dict[str, Any]:
+    """The empty entry of an event; the answer to an ask names the ask."""
+    kind, _, state = event.partition(".")
+    ask = session.snapshot.asks.get(state) if kind == "answer" else None
+    shown: dict[str, Any] = {
+        "event": event,
+        "sends": event,
+        "ref": None,
+        "by": [],
+        "ways": [],
+        "takes": None,
+        "example": None,
+    }
+    if ask is not None:
+        asked = session.chart.nodes[state].model.ask
+        form = asked.form if asked else None
+        shown |= {"sends": "answer", "ref": ask.id, "by": list(ask.roles)}
+        shown |= {"takes": form, "example": _first_value(session.chart, form)} if form else {}
+    return shown
+
+
+def _way(chart: Chart, way: Way) -> dict[str, Any]:
+    rows = [row for row in chart.model.transitions if row.name == way.transition]
+    return {
+        "transition": way.transition,
+        "targets": way.targets,
+        "meaning": next((row.meaning for row in rows if row.meaning), ""),
+        "duties": list(dict.fromkeys(duty for row in rows for duty in labels.duties(row))),
+        "says_no": list(way.says_no.values()),
+        "barred": way.barred,
+        "votes": way.votes,
+    }
+
+
+def _payload(chart: Chart, way: Way) -> dict[str, Any]:
+    takes = [row.takes for row in chart.model.transitions if row.name == way.transition and row.takes]
+    return (
+        {"takes": takes[0], "example": _first_value(chart, takes[0])} if way.needs_payload and takes else {}
+    )
+
+
+def _first_value(chart: Chart, name: str) -> Any:
+    return example(chart.types[name].schema()) if name in chart.types else None
+
+
+def _timers(session: Session) -> list[dict[str, Any]]:
+    timers = sorted(session.snapshot.timers.items(), key=lambda item: (item[1].due, item[0]))
+    return [
+        {
+            "id": name,
+            "event": timer.event,
+            "state": timer.state,
+            "due": timer.due,
+            "in": until(timer.due, session.now),
+        }
+        for name, timer in timers
+    ]
+
+
+def until(moment: datetime, now: datetime) -> str:
+    """How long it takes, as people write it."""
+    return spell(max(round((moment - now).total_seconds() * 1_000), 0))
+
+
+def _work(session: Session) -> list[dict[str, Any]]:
+    shown = []
+    for state, work in session.snapshot.work.items():
+        run = session.chart.nodes[state].model.run
+        shown.append(
+            {
+                "id": work.id,
+                "state": state,
+                "handler": run.handler if run else state,
+                "attempt": work.attempt,
+                "in": until(work.due, session.now) if work.due and work.due > session.now else None,
+                "codes": _codes(run) if run else [],
+            }
+        )
+    return shown
+
+
+def _codes(run: Run) -> list[str]:
+    named: Iterable[str] = (*run.errors, *(code for policy in run.retry for code in policy.on))
+    return list(dict.fromkeys([*named, run.timeout_code, run.lost_code]))
+
+
+def _children(session: Session) -> dict[str, Any] | None:
+    """The counts of children by status, for charts that have any."""
+    spawns = [action.chart for action in all_actions(session.chart.model) if isinstance(action, Spawn)]
+    if not spawns and not session.snapshot.children:
+        return None
+    return {"charts": list(dict.fromkeys(spawns)), "counts": session.snapshot.children}

@@ -1,0 +1,62 @@
+"""`headway`: the command line, and how its errors are told."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from headway.cli.charts import chart, charts
+from headway.cli.present import errors_to
+from headway.cli.serve import serve
+from headway.errors import HeadwayError
+
+app = typer.Typer(
+    name="headway",
+    help="Lifecycles as statecharts: look at them, check them, step them.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:  # noqa: FBT001 - called by typer with the flag's value
+    if wanted:
+        sys.stdout.write(f"headway {_version()}\n")
+        raise typer.Exit
+
+
+def _version() -> str:
+    try:
+        return version("headway")
+    except PackageNotFoundError:
+        return "(not installed)"
+
+
+@app.callback()
+def options(
+    *,
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Lifecycles as statecharts: look at them, check them, step them."""
+
+
+app.command()(charts)
+app.add_typer(chart, name="chart")
+app.command()(serve)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command; an error raised on purpose is one message on stderr and exit code 2."""
+    try:
+        app(arguments)
+    except HeadwayError as error:
+        errors_to().print(Text.assemble(("error: ", "bold red"), str(error)))
+        sys.exit(2)

@@ -1,0 +1,78 @@
+"""Why an application fails, and how often its work is tried again before it does."""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+
+from headway import Retry
+from headway.lifecycles.applications.signals import SIGNALS
+
+Category = Literal["infrastructure", "network", "application", "automation", "human", "system", "detection"]
+
+
+class ErrorCode(NamedTuple):
+    """A code: its category, retries by the same work, how it is mended, and what the user reads in the end.
+
+    Without retries, the recovery is the state of the chart that mends it.
+    """
+
+    category: Category
+    retries: int
+    recovery: str
+    message: str
+    first_wait: str = "1s"
+
+    @property
+    def retriable(self) -> bool:
+        """Whether anything is tried before the application fails."""
+        return self.recovery != "none"
+
+
+CODES = {
+    "BROWSER_CRASH": ErrorCode("infrastructure", 0, "restarting", "The browser crashed."),
+    "CDP_DISCONNECT": ErrorCode("infrastructure", 0, "reconnecting", "The browser was lost."),
+    "BROWSER_START_FAILED": ErrorCode("infrastructure", 2, "another profile", "No browser started."),
+    "ENGINE_CONNECT_FAILED": ErrorCode("infrastructure", 0, "engine_cascade", "No engine connected."),
+    "NAVIGATION_TIMEOUT": ErrorCode("network", 2, "a longer wait", "The page did not load in time."),
+    "NAVIGATION_ERROR": ErrorCode("application", 1, "check the URL", "The form could not be followed."),
+    "FORM_NOT_FOUND": ErrorCode("application", 0, "none", "The page shows no application form."),
+    "FIELD_FILL_FAILED": ErrorCode("automation", 0, "engine_cascade", "A field could not be filled."),
+    "UPLOAD_FAILED": ErrorCode("automation", 2, "upload again", "The file could not be uploaded."),
+    "SUBMIT_VALIDATION_ERROR": ErrorCode("application", 0, "filling", "The form rejects its values."),
+    "SUBMIT_FAILED": ErrorCode("application", 1, "click again", "The form could not be submitted."),
+    "VERIFICATION_FAILED": ErrorCode("application", 2, "look again", "No confirmation was found."),
+    "CAPTCHA_TIMEOUT": ErrorCode("human", 0, "none", "Nobody solved the captcha in time."),
+    "REVIEW_TIMEOUT": ErrorCode("human", 0, "none", "Nobody reviewed the application in time."),
+    "HUMAN_TIMEOUT": ErrorCode("human", 0, "none", "Nobody took over in time."),
+    "BUDGET_EXCEEDED": ErrorCode("system", 0, "none", "The application would cost too much."),
+    "RATE_LIMITED": ErrorCode("system", 3, "back off", "The site limits how fast it is used."),
+    "WORKFLOW_TIMEOUT": ErrorCode("system", 0, "none", "The application took over 30 minutes."),
+    "PROFILE_LOCKED": ErrorCode("infrastructure", 2, "wait, stop it", "The profile is in use.", "10s"),
+    "PROXY_BLOCKED": ErrorCode("network", 2, "another proxy session", "The proxy is blocked."),
+    "SESSION_EXPIRED": ErrorCode("application", 2, "log in again", "The site's session expired."),
+    "ANTI_BOT_DETECTED": ErrorCode("detection", 0, "engine_cascade", "The site refuses automation."),
+}
+"""The twenty-two codes."""
+
+WAITS = {
+    "QUEUE_TIMEOUT": ErrorCode("system", 0, "none", "No worker was free within 5 minutes."),
+    "QUALITY_GATE_TIMEOUT": ErrorCode("human", 0, "none", "Nobody reviewed the doubts in time."),
+    "SECURITY_TIMEOUT": ErrorCode("human", 0, "none", "Nobody met the security check in time."),
+}
+"""Codes of waits that the table of twenty-two leaves out."""
+
+ALL = {**CODES, **WAITS}
+
+DEFAULT = Retry(2, base="1s", factor=2, cap="10s", jitter=0.3)
+
+
+def _policy(name: str, times: int, base: str = "1s") -> Retry:
+    return Retry(times, on=name, base=base, factor=2, cap="10s", jitter=0.3)
+
+
+RETRIES = (
+    *(_policy(name, code.retries, code.first_wait) for name, code in ALL.items()),
+    *(_policy(name, signal.retries if signal.target == "same" else 0) for name, signal in SIGNALS.items()),
+    DEFAULT,
+)
+"""How work is tried again: by code, never for what the chart handles otherwise, else by default."""

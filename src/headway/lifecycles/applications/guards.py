@@ -1,0 +1,170 @@
+"""What must hold for a transition of an application, and what to say when it does not."""
+
+from __future__ import annotations
+
+from headway import No, View
+from headway.lifecycles.applications.signals import RECOVERABLE, SIGNALS, next_engine, retries_on
+
+MOST_RESTARTS = 2
+MOST_REFILLS = 2
+MOST_FIXES = 2
+
+
+def on_a_server(view: View) -> bool | No:
+    """The tier runs on the server."""
+    return view.context.tier != "free" or No("the free tier runs in the browser extension, without a task")
+
+
+def within_rate(view: View) -> bool | No:
+    """The user's rate limit allows one more."""
+    recent, limit = view.facts["recentTasks"], view.facts["rateLimit"]
+    return recent < limit or No(f"rate limit: {recent} of {limit} tasks in the last hour")
+
+
+def within_concurrency(view: View) -> bool | No:
+    """The user may run one more at the same time."""
+    running, limit = view.facts["runningTasks"], view.facts["concurrencyLimit"]
+    return running < limit or No(f"{running} of {limit} tasks are running")
+
+
+def within_plan(view: View) -> bool | No:
+    """The user's plan covers this one, which is counted already."""
+    usage, limit = view.facts["usage"], view.facts["planLimit"]
+    return usage <= limit or No(f"the plan covers {limit} applications, this is number {usage}")
+
+
+def browser_ready(view: View) -> bool:
+    """The browser has an address and an engine is connected."""
+    return bool(view.event.data.get("cdpUrl") and view.event.data.get("engine"))
+
+
+def page_settled(view: View) -> bool:
+    """The right page has settled."""
+    return bool(view.event.data.get("settled") and view.event.data.get("matches"))
+
+
+def has_fields(view: View) -> bool:
+    """The form has at least one field to fill."""
+    return bool(view.event.data.get("fields"))
+
+
+def files_on_page(view: View) -> bool:
+    """The page takes files."""
+    return bool(view.event.data.get("filesOnPage"))
+
+
+def mismatched(view: View) -> bool:
+    """Some field does not read back as it was filled."""
+    return bool(view.event.data.get("mismatches"))
+
+
+def refills_left(view: View) -> bool:
+    """Mismatches may be filled again."""
+    return bool(view.context.refills < MOST_REFILLS)
+
+
+def has_next(view: View) -> bool:
+    """The page leads to another one."""
+    return bool(view.event.data.get("hasNext"))
+
+
+def has_submit(view: View) -> bool:
+    """The page is the last one."""
+    return bool(view.event.data.get("hasSubmit"))
+
+
+def copilot(view: View) -> bool:
+    """A person reviews each application of this task."""
+    return bool(view.context.tier == "starter" or view.context.mode == "copilot")
+
+
+def required_filled(view: View) -> bool:
+    """No required field is empty."""
+    return all(field.value for field in view.context.fields if field.required)
+
+
+def upload_due(view: View) -> bool:
+    """The form wants a resume and has none yet."""
+    return bool(view.context.uploadNeeded and not view.context.resumeUploaded)
+
+
+def gates_passed(view: View) -> bool:
+    """All quality gates pass."""
+    return bool(view.context.gates["passed"])
+
+
+def fixes_left(view: View) -> bool:
+    """Rejected values may be mended once more."""
+    return view.counters["fixes"] < MOST_FIXES
+
+
+def confirmed(view: View) -> bool:
+    """A confirmation id or page was found."""
+    return bool(view.event.data.get("confirmationId") or view.event.data.get("confirmationPage"))
+
+
+def failed_as(view: View) -> str:
+    """The code or signal of the work that failed."""
+    return str(view.event.data["code"])
+
+
+def engine_may_help(view: View) -> bool:
+    """The same engine again, or another one, may get past this failure."""
+    return failed_as(view) in RECOVERABLE
+
+
+def restarts_left(view: View) -> bool:
+    """The browser was not started anew too often."""
+    return view.counters["restarts"] < MOST_RESTARTS
+
+
+def browser_gone(view: View) -> bool:
+    """The browser must be started anew, and that was not done too often."""
+    return (failed_as(view) == "BROWSER_CRASH" or _target(view) == "restart") and restarts_left(view)
+
+
+def browser_unplugged(view: View) -> bool:
+    """The engine must be connected anew, and that was not done too often."""
+    return failed_as(view) == "CDP_DISCONNECT" and view.counters["reconnects"] < MOST_RESTARTS
+
+
+def captcha_failed(view: View) -> bool:
+    """The work ran into a captcha."""
+    return _target(view) == "human"
+
+
+def _target(view: View) -> str:
+    signal = SIGNALS.get(failed_as(view))
+    return signal.target if signal else ""
+
+
+def engine_may_retry(view: View) -> bool:
+    """The engine has retries left for this failure."""
+    task = view.context
+    return bool(task.engineFailures <= retries_on(task.engine, task.failure))
+
+
+def engine_left(view: View) -> bool:
+    """The tier has another engine for this failure."""
+    task = view.context
+    return task.tier == "premium" and next_engine(task.engine, task.failure) is not None
+
+
+def takeover_possible(view: View) -> bool:
+    """The tier lets a person take over a browser that can be seen."""
+    return view.context.tier == "premium" and bool(view.context.liveViewUrl)
+
+
+def can_be_seen(view: View) -> bool | No:
+    """A person can look at the browser."""
+    return bool(view.context.liveViewUrl) or No("the browser has no live view")
+
+
+def captcha_gone(view: View) -> bool:
+    """The captcha is no longer there."""
+    return bool(view.event.data.get("cleared"))
+
+
+def browser_alive(view: View) -> bool:
+    """The browser still answers."""
+    return bool(view.event.data.get("alive"))

@@ -1,0 +1,1 @@
+"""Crawl and ingestion jobs, retried by the class of their error."""

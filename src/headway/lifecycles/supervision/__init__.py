@@ -1,0 +1,1 @@
+"""Supervised workers, and the jobs they work for."""

@@ -1,0 +1,198 @@
+"""The lives of processes, task runs and workflow runs: events set timestamps, a status follows from them."""
+
+from __future__ import annotations
+
+from headway import Final, Retry, Run, State, Statechart, any_live
+from headway.actions import count, put, spawn, tell
+from headway.lifecycles.task_runs.rules import (
+    ACTIVE,
+    ALL_COMPLETED,
+    EXISTING,
+    PERMANENT,
+    PROCESS_ERRORS,
+    PROCESS_TIMES,
+    RETRYABLE,
+    RUN_ENDS,
+    RUN_ERRORS,
+    RUN_TIMES,
+    WORKFLOW_ENDS,
+    ProcessData,
+    RunData,
+    WorkflowData,
+    added_processes,
+    adds_processes,
+    all_nodes_done,
+    begin_nodes,
+    ends_as,
+    keep_artifacts,
+    keep_output,
+    names_a_node,
+    once,
+    prepared_processes,
+    process_timeout,
+    ready_runs,
+)
+from headway.statechart import model
+
+USER = ("user", "system")
+RUNNER = ("runner", "system")
+CHANGED = "child.changed"
+
+ERROR = count("errors")
+RESTART = count("restart_count")
+DISPATCH = put(dispatched=True)
+RUN_CHILDREN = tell("children", "run")
+STOP_CHILDREN = tell("children", "stop_unfinished")
+RESUME_CHILDREN = tell("children", "resume")
+DELETE_CHILDREN = tell("children", "delete")
+TELL_WORKFLOW = tell("parent", "node_complete", "node", "output_artifacts")
+BEGIN_READY = (spawn("task_runs.run", ready_runs), begin_nodes)
+RESUME_WORKFLOW = (RESUME_CHILDREN, *BEGIN_READY)
+PREPARE = spawn("task_runs.process", prepared_processes)
+ADD = spawn("task_runs.process", added_processes)
+REOPEN = (once("started_at"), model.Clear(fields=RUN_ENDS))
+WORKFLOW_FAILED = ends_as("failed_at", WORKFLOW_ENDS)
+WORKFLOW_STOPPED = ends_as("stopped_at", WORKFLOW_ENDS)
+START_OVER = (
+    DELETE_CHILDREN,
+    put(input_artifacts=[], output_artifacts=[]),
+    count("errors", "0 - counters.errors"),
+)
+
+
+class TaskProcess(Statechart, version=1, name="task_runs.process", context=ProcessData, computed="first"):
+    """One process of a task run."""
+
+    Deleted = Final(where="deleted_at", meaning="no status: its run was restarted and the process is gone")
+    Stopped = State(where="stopped_at", meaning="stopped by a user")
+    Failed = State(
+        where="failed_at || ((incomplete_at || timeout_at) && counters.restart_count >= max_retries)",
+        meaning="a permanent error, or no retries left",
+    )
+    Incomplete = State(where="incomplete_at", meaning="a transient error; it is tried again")
+    Timeout = State(where="timeout_at", meaning="took too long; it is tried again")
+    Pending = State(where="!started_at", initial=True, meaning="waits to start", waits_for="the dispatcher")
+    Running = State(
+        where="!completed_at", run=Run("run_process", errors=(*RETRYABLE, *PERMANENT)), meaning="executing"
+    )
+    Completed = State(where="true", meaning="finished")
+
+    run = Pending.computes(Running, by=RUNNER, do=DISPATCH, sets="started_at")
+    picked_up = Pending.after("1s").computes(Running, when="dispatched", sets="started_at")
+    complete = Running.on("complete", "done.work.Running").computes(
+        Completed, by=RUNNER, do=keep_output, sets="completed_at", clears=PROCESS_ERRORS
+    )
+    incomplete = Running.on_error(*RETRYABLE).computes(Incomplete, Failed, do=ERROR, sets="incomplete_at")
+    fail = Running.on_error.computes(Failed, do=ERROR, sets="failed_at")
+    handle_timeout = Running.after(process_timeout).computes(Timeout, Failed, do=ERROR, sets="timeout_at")
+    restart = (Timeout | Incomplete).computes(Pending, by=USER, do=RESTART, clears=PROCESS_TIMES)
+    retry_timeout = Timeout.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
+    retry_incomplete = Incomplete.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
+    stop = any_live.computes(Stopped, by=USER, but=(Stopped,), sets="stopped_at")
+    stop_unfinished = (Pending | Running | Incomplete | Timeout).computes(Stopped, by=USER, sets="stopped_at")
+    resume = Stopped.computes(Pending, by=USER, do=DISPATCH, clears=PROCESS_TIMES)
+    delete = any_live.computes(Deleted, by="system", sets="deleted_at")
+
+
+class TaskRun(
+    Statechart,
+    version=1,
+    name="task_runs.run",
+    context=RunData,
+    computed="first",
+    accepts={"no-final": "a run can be restarted from any status"},
+):
+    """A task run, rolled up from its processes; the runner's hook ends it, or adds processes."""
+
+    opening = State(meaning="processes or none yet")
+    preparing = State(run=Run("prepare_task_processes", retry=Retry(2), errors=PERMANENT))
+    prepared = State(waits_for="continue")
+    deleting = State(meaning="starts over", waits_for="the end of the processes there were")
+    processing = State(waits_for="its processes")
+    completing = State(run=Run("after_all_processes_completed", retry=Retry(2), errors=PERMANENT))
+
+    Failed = State(where="failed_at", meaning="a process failed for good")
+    Stopped = State(where="stopped_at", meaning="stopped by a user")
+    Skipped = State(where="skipped_at", meaning="there was nothing to run")
+    Pending = State(
+        opening, preparing, prepared, deleting, where="!started_at", initial=True, meaning="waits to start"
+    )
+    Running = State(processing, completing, where="!completed_at", meaning="processes are under way")
+    Completed = State(where="true", meaning="all processes finished, and the hook added none")
+
+    # checkProcesses(): the first row that holds.
+    check_processes = (
+        deleting.stay(event=CHANGED)
+        | any_live.computes(Running, event=CHANGED, when="children.Running > 0", do=REOPEN)
+        | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=ends_as("failed_at"))
+        | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=ends_as("stopped_at"))
+        | any_live.computes(Skipped, event=CHANGED, when=f"{EXISTING} == 0", do=ends_as("skipped_at"))
+        | any_live.stay(event=CHANGED, clears=RUN_ERRORS)
+    )
+
+    # prepareTaskProcesses() and continue().
+    open_empty = opening.always.to(preparing, when=f"{EXISTING} == 0")
+    open_again = opening.always.to(prepared, when=f"{EXISTING} > 0")
+    prepare = preparing.on_done.to(prepared, when=adds_processes, do=PREPARE)
+    skip = preparing.on_done.computes(Skipped, do=TELL_WORKFLOW, sets="skipped_at")
+    not_prepared = preparing.on_error.computes(Failed, do=ERROR, sets="failed_at")
+    continue_ = prepared.computes(Running, event="continue", by=USER, do=RUN_CHILDREN, sets="started_at")
+    continues = prepared.always.computes(Running, when="dispatched", do=RUN_CHILDREN, sets="started_at")
+
+    # afterAllProcessesComplete(): the hook, and the count once more after it.
+    all_processes_complete = processing.always.to(completing, when=ALL_COMPLETED)
+    add_processes = Running.stay(by=RUNNER, when=adds_processes, do=ADD)
+    after_all_processes_complete = (
+        completing.on_done.to(processing, when=adds_processes, do=ADD)
+        | completing.on_done.to(processing, when=f"{ACTIVE} > 0")
+        | completing.on_done.computes(Completed, do=(keep_output, TELL_WORKFLOW), sets="completed_at")
+    )
+    hook_failed = completing.on_error.computes(Failed, do=ERROR, sets="failed_at")
+
+    # stop(), restart(), resume().
+    stop = (
+        Pending.computes(Stopped, by=USER, when=f"{EXISTING} == 0", sets="stopped_at")
+        | Pending.computes(Pending, by=USER, do=STOP_CHILDREN)
+        | Running.computes(Running, by=USER, do=STOP_CHILDREN)
+    )
+    restart = any_live.to(deleting, by=USER, do=START_OVER, clears=RUN_TIMES)
+    deleted = deleting.always.to(preparing, when=f"{EXISTING} == 0")
+    resume = Stopped.computes(Running, Pending, by=USER, do=RESUME_CHILDREN, clears="stopped_at")
+
+
+class WorkflowRun(
+    Statechart,
+    version=1,
+    name="task_runs.workflow",
+    context=WorkflowData,
+    computed="first",
+    accepts={
+        "no-final": "a workflow run follows its task runs, and these can be restarted",
+        "dead-end:Completed": "it rests here until a task run is restarted",
+    },
+):
+    """A graph of tasks: a node's task run is created when the nodes it waits for are done."""
+
+    Failed = State(where="failed_at", meaning="a task run failed")
+    Stopped = State(where="stopped_at", meaning="stopped by a user")
+    Pending = State(where="!started_at", initial=True, meaning="waits to start", waits_for="start")
+    Running = State(where="!completed_at", meaning="task runs are under way", waits_for="its task runs")
+    Completed = State(where="true", meaning="every node is done")
+
+    # checkTaskRuns(): the same order as for a run.
+    check_task_runs = (
+        any_live.computes(Running, event=CHANGED, when="children.Running > 0", clears=WORKFLOW_ENDS)
+        | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=WORKFLOW_FAILED)
+        | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=WORKFLOW_STOPPED)
+        | any_live.stay(event=CHANGED, clears=("failed_at", "stopped_at"))
+    )
+    start = Pending.computes(Running, by=USER, do=BEGIN_READY, sets="started_at")
+    node_complete = Running.stay(by="system", when=names_a_node, do=(keep_artifacts, *BEGIN_READY))
+    late_node = (Failed | Stopped).stay(
+        event="node_complete", by="system", when=names_a_node, do=keep_artifacts
+    )
+    complete = Running.always.computes(Completed, when=all_nodes_done, sets="completed_at")
+    stop = Running.computes(Running, by=USER, do=tell("children", "stop"))
+    stop_pending = Pending.computes(Stopped, event="stop", by=USER, sets="stopped_at")
+    resume = Stopped.computes(Running, by=USER, when="started_at", do=RESUME_WORKFLOW, clears="stopped_at")
+    resume_pending = Stopped.computes(Pending, event="resume", by=USER, clears="stopped_at")

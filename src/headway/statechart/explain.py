@@ -1,0 +1,213 @@
+"""`explain`: why an instance stands where it stands, and who or what could move it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Literal
+
+from headway.clock import spell
+from headway.codec import Value
+from headway.errors import HeadwayError, InputError, shown
+from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart.draft import NOTHING, Draft, draft_of
+from headway.statechart.duties import COUNTERSIGN, needs_votes, vote_key
+from headway.statechart.refusal import comes_from_engine
+from headway.statechart.selection import verdict
+from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.tree import Arc, Node
+
+
+class Wait(Value):
+    """Something an instance waits for."""
+
+    kind: Literal["person", "work", "children", "event"]
+    state: str
+    what: str
+    until: datetime | None = None
+
+
+class Way(Value):
+    """A transition out of where the instance stands: who may fire it, and which guards say no."""
+
+    transition: str
+    events: tuple[str, ...]
+    by: tuple[str, ...] = ()
+    targets: tuple[str, ...] = ()
+    says_no: dict[str, str] = {}
+    barred: tuple[str, ...] = ()
+    votes: tuple[str, ...] = ()
+    needs_payload: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing is known to be in the way."""
+        return not self.says_no
+
+
+class DueTimer(Value):
+    """A timer that is set, and what it will send."""
+
+    id: str
+    due: datetime
+    event: str
+    late: bool = False
+
+
+class Why(Value):
+    """The answer of `explain`."""
+
+    instance: str
+    states: tuple[str, ...]
+    since: datetime | None
+    waits: tuple[Wait, ...] = ()
+    ways: tuple[Way, ...] = ()
+    timers: tuple[DueTimer, ...] = ()
+    ended: bool = False
+    stuck: bool = False
+
+    def __str__(self) -> str:
+        """What a person wants to read first."""
+        where = f"{self.instance} is in {' + '.join(self.states)}"
+        if self.ended:
+            return f"{where}, which is where it ends."
+        lines = [f"{where}." if not self.stuck else f"{where} and stuck: nothing can move it."]
+        lines += [f"It waits for {wait.what}{_until(wait.until)}." for wait in self.waits]
+        lines += [_spoken(way) for way in self.ways]
+        lines += [f"At {timer.due.isoformat()} comes {timer.event}." for timer in self.timers]
+        return "\n".join(lines)
+
+
+def explain(chart: Charted, snapshot: Snapshot, now: datetime, *, facts: Mapping[str, Any] = NOTHING) -> Why:
+    """What an instance waits for, who can act, which guards say no and why, the next timers, or "stuck".
+
+    Raises InputError when the snapshot is not one of this chart, UnboundError as `step` does.
+    """
+    ready = chart_of(chart)
+    ready.require_bound()
+    if getattr(snapshot, "chart", None) != ready.name:
+        raise InputError(f"not a snapshot of {ready.name}: {shown(snapshot)}")
+    try:
+        return _explained(ready, snapshot, now, facts)
+    except HeadwayError:
+        raise
+    except (TypeError, AttributeError, KeyError, ValueError) as error:
+        raise InputError(f"not a snapshot of {ready.name}: {error}") from error
+
+
+def _explained(chart: Chart, snapshot: Snapshot, now: datetime, facts: Mapping[str, Any]) -> Why:
+    draft = draft_of(chart, snapshot, Event("why"), now, facts=facts)
+    timers = sorted(snapshot.timers.items(), key=lambda item: (item[1].due, item[0]))
+    since = min((snapshot.since[state] for state in snapshot.states if state in snapshot.since), default=None)
+    if snapshot.ended:
+        return Why(instance=snapshot.instance, states=snapshot.states, since=since, ended=True)
+    ways = tuple(_way(draft, arc) for arc in _arcs(draft))
+    waits = (*_asks(draft), *_work(draft), *_children(draft), *_events(draft))
+    moved_by_itself = bool(timers or snapshot.work or _children(draft))
+    return Why(
+        instance=snapshot.instance,
+        states=snapshot.states,
+        since=since,
+        waits=waits,
+        ways=ways,
+        timers=tuple(
+            DueTimer(id=key, due=timer.due, event=timer.event, late=timer.due < now) for key, timer in timers
+        ),
+        stuck=not moved_by_itself and not any(way.open for way in ways),
+    )
+
+
+def _arcs(draft: Draft) -> list[Arc]:
+    """The transitions that an event from outside could fire now, inner states first."""
+    active = {node.id for node in draft.active}
+    nodes: list[Node] = [*reversed(draft.active), draft.chart.root]
+    found: dict[int, Arc] = {}
+    for node in nodes:
+        for arcs in node.arcs.values():
+            for arc in arcs:
+                if not arc.excludes & active and any(_from_outside(event) for event in arc.model.events):
+                    found[arc.index] = arc
+    return list(found.values())
+
+
+def _from_outside(event: str) -> bool:
+    return not comes_from_engine(event) or event.startswith("answer.")
+
+
+def _way(draft: Draft, arc: Arc) -> Way:
+    row = arc.model
+    says_no: dict[str, str] = {}
+    if row.takes is None:
+        # Without the payload a guard that reads it cannot be asked; the others can.
+        for name, guard in arc.guards:
+            reason = verdict(draft, name, guard)
+            if reason is not None:
+                says_no[name] = reason
+    ask = draft.asks.get(arc.source.id)
+    by = tuple(dict.fromkeys((*row.by, *(ask.roles if ask and row.by else ()))))
+    return Way(
+        transition=arc.name,
+        events=tuple(event for event in row.events if _from_outside(event)),
+        by=by,
+        targets=row.targets or row.lands,
+        says_no=says_no,
+        barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
+        votes=_votes(draft, arc),
+        needs_payload=row.takes is not None,
+    )
+
+
+def _votes(draft: Draft, arc: Arc) -> tuple[str, ...]:
+    if not needs_votes(arc):
+        return ()
+    cast = draft.votes.get(vote_key(arc), {})
+    return tuple(f"{who} ({slot.removeprefix(f'{COUNTERSIGN}:')})" for who, slot in cast.items())
+
+
+def _asks(draft: Draft) -> tuple[Wait, ...]:
+    return tuple(
+        Wait(kind="person", state=state, what=f"an answer of {' or '.join(ask.roles)}", until=ask.deadline)
+        for state, ask in draft.asks.items()
+    )
+
+
+def _work(draft: Draft) -> tuple[Wait, ...]:
+    waits = []
+    for state, work in draft.work.items():
+        run = draft.chart.nodes[state].model.run
+        handler = run.handler if run else state
+        attempt = f" (attempt {work.attempt})" if work.attempt > 1 else ""
+        waits.append(Wait(kind="work", state=state, what=f"the work {handler}{attempt}", until=work.due))
+    return tuple(waits)
+
+
+def _children(draft: Draft) -> tuple[Wait, ...]:
+    counts = ", ".join(f"{count} {status}" for status, count in sorted(draft.children.items()) if count)
+    return (Wait(kind="children", state=draft.states[0], what=f"its children: {counts}"),) if counts else ()
+
+
+def _events(draft: Draft) -> tuple[Wait, ...]:
+    return tuple(
+        Wait(kind="event", state=node.id, what=node.model.waits_for)
+        for node in draft.active
+        if node.model.waits_for and node.id not in draft.asks
+    )
+
+
+def _until(moment: datetime | None) -> str:
+    return "" if moment is None else f" until {moment.isoformat()}"
+
+
+def _spoken(way: Way) -> str:
+    who = " or ".join(way.by) or "anyone"
+    event = " or ".join(way.events)
+    if way.says_no:
+        return f"{who} could {event}, but {'; '.join(way.says_no.values())}."
+    barred = f" (not {', '.join(way.barred)})" if way.barred else ""
+    voted = f"; voted: {', '.join(way.votes)}" if way.votes else ""
+    return f"{who}{barred} can {event}{voted}."
+
+
+def lasted(why: Why, now: datetime) -> str:
+    """How long the instance has been where it is, as people say it."""
+    return "" if why.since is None else spell(round((now - why.since).total_seconds() * 1000))

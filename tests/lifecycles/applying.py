@@ -1,0 +1,141 @@
+"""One application in a test: the plain way through its chart, and detours from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway import Event, person
+from headway.lifecycles.applications.chart import Application
+from headway.statechart.effects import Message, SpawnChild, StoreRecord, WriteLog
+from headway.statechart.snapshot import Actor
+from headway.statechart.step import Step, status_of
+from headway.testing import Journey
+
+USER = person("ann", "user")
+ADMIN = person("root", "admin")
+WORKER = Actor("w1", "service", frozenset({"worker"}))
+LIMITS = {
+    "recentTasks": 0,
+    "rateLimit": 5,
+    "runningTasks": 0,
+    "concurrencyLimit": 2,
+    "usage": 1,
+    "planLimit": 10,
+}
+MODES = {"starter": "copilot", "pro": "autopilot", "premium": "autopilot"}
+GOOD = {
+    "name": "email",
+    "value": "ann@example.org",
+    "confidence": 0.95,
+    "source": "profile",
+    "required": True,
+}
+DOUBTFUL = {**GOOD, "name": "salary", "confidence": 0.3}
+BROWSER = {"cdpUrl": "ws://b", "profileId": "p1", "engine": "dom", "liveViewUrl": "https://view/1"}
+PAGE = {"settled": True, "matches": True, "platform": "lever"}
+LAST_PAGE = {"hasSubmit": True}
+
+
+class Applying(Journey):
+    """A journey of one application."""
+
+    def __init__(self, tier: str = "pro", mode: str | None = None, **context: Any) -> None:
+        task = {"jobUrl": "https://jobs/1", "userId": "ann", "resumeId": "r1", "tier": tier}
+        super().__init__(
+            Application,
+            instance="task1",
+            context={**task, "mode": mode or MODES.get(tier, "copilot"), **context},
+            facts=LIMITS,
+        )
+
+    @property
+    def status(self) -> str | None:
+        """The persisted status."""
+        return status_of(Application, self.states)
+
+    @property
+    def record(self) -> Mapping[str, Any]:
+        """The record's fields."""
+        return self.snapshot.context
+
+    def until(self, state: str, fields: list[dict[str, Any]] | None = None) -> Applying:
+        """Go the plain way until a state is active."""
+        plain: dict[str, Any] = {
+            "queued": None,
+            "provisioning": BROWSER,
+            "navigating": PAGE,
+            "analyzing": {"fields": fields or [GOOD], "formFlow": {"pages": 1}},
+            "filling_page": {"fields": fields or [GOOD]},
+            "reading_back": {},
+            "finding_way": LAST_PAGE,
+            "uploading": {},
+            "submitting": {},
+        }
+        while not self.is_in(state):
+            if self.is_in("created"):
+                self.send(Application.dispatch())
+            elif self.is_in("reviewing"):
+                self.send(Application.review_approved(by=USER))
+            else:
+                self.work_done(plain[self.snapshot.state])
+        return self
+
+    def last(self, kind: type) -> list[Any]:
+        """What the last step asked the world to do, of one kind."""
+        return [effect for effect in self.steps[-1].effects if isinstance(effect, kind)]
+
+    def told(self, name: str) -> list[Any]:
+        """The data of all live messages of a type."""
+        return [
+            e.data for e in self.effects if isinstance(e, Message) and e.kind == "live" and e.name == name
+        ]
+
+    def logged(self) -> list[str]:
+        """The types of the event log so far."""
+        return [effect.label for effect in self.effects if isinstance(effect, WriteLog)]
+
+    def checkpoints(self) -> list[str]:
+        """The checkpoints passed so far, each stored and logged."""
+        stored = [effect.key for effect in self.effects if isinstance(effect, StoreRecord)]
+        logs = [effect for effect in self.effects if isinstance(effect, WriteLog)]
+        assert stored == [each.data["subType"] for each in logs if each.label == "checkpoint"]
+        return stored
+
+    def worker(self, name: str, data: object = None) -> Step:
+        """The worker ends its work with an event."""
+        (work,) = self.snapshot.work.values()
+        return self.send(Event(name, data, WORKER, ref=work.id, attempt=work.attempt))
+
+
+def ended(life: Applying, status: str) -> None:
+    """The life is over: the record says so, it was told, and the browser, if any, is released."""
+    assert (life.status, life.record["status"], life.snapshot.ended) == (status, status, True)
+    assert life.record["completedAt"] == life.clock.now().isoformat()
+    assert life.told("state_change")[-1]["to"] == status
+    held = {"profileId": life.record["profileId"], "cdpUrl": life.record["cdpUrl"]}
+    released = [(child.chart, child.context) for child in life.last(SpawnChild)]
+    assert released == ([("applications.cleanup", held)] if life.record["profileId"] else [])
+
+
+def failed_with(life: Applying) -> str:
+    """The error code of an application that has failed."""
+    ended(life, "failed")
+    assert life.record["errorMessage"]
+    return str(life.record["errorCode"])
+
+
+def switch(life: Applying) -> None:
+    """Let the cascade's steps succeed until work resumes."""
+    steps = {
+        "capturing": {"pageState": {"url": "u"}},
+        "disconnecting": None,
+        "checking_browser": {"alive": True},
+        "connecting": None,
+        "restoring": None,
+        "checking_engine": None,
+    }
+    for step, result in steps.items():
+        assert life.states == (step,)
+        life.clock.advance("1s")
+        life.work_done(result)

@@ -1,0 +1,217 @@
+"""The phases of an application, its pages, and the gates before it is submitted."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway import Event
+from headway.lifecycles.applications.chart import Application
+from headway.lifecycles.applications.quality import judge
+from headway.lifecycles.applications.record import Field
+from tests.lifecycles.applying import DOUBTFUL, GOOD, LAST_PAGE, USER, WORKER, Applying, failed_with
+
+PHASES = ["provisioning", "navigating", "analyzing", "filling", "uploading"]
+
+
+@pytest.mark.mission(
+    "APP-TIER", "APP-P2", "APP-P3", "APP-P4", "APP-P5", "APP-P11", "APP-P13", "APP-T6", "APP-REC"
+)
+@pytest.mark.parametrize(("tier", "gate"), [("starter", ["reviewing"]), ("pro", []), ("premium", [])])
+def test_the_plain_path_of_each_tier(tier: str, gate: list[str]) -> None:
+    """Each tier goes through its phases, copilot with a review, to the confirmed submission."""
+    life = Applying(tier).until("verifying")
+    life.clock.advance("42s")
+    life.work_done({"confirmationId": "C-1", "screenshotUrl": "https://shot/1"})
+    steps = [message["step"] for message in life.told("progress")]
+    assert steps == [*PHASES, *gate, "submitting", "verifying"]
+    assert (life.status, life.snapshot.progress, life.snapshot.ended) == ("completed", 100, True)
+    assert life.record["completedAt"] == life.clock.now().isoformat()
+    assert life.record["durationSeconds"] == 42
+    assert life.record["status"] == "completed"
+
+
+@pytest.mark.mission("APP-P2", "APP-P3", "APP-P4", "APP-T7", "APP-ERR")
+@pytest.mark.parametrize(
+    ("phase", "result", "code"),
+    [
+        ("provisioning", {"cdpUrl": ""}, "ENGINE_CONNECT_FAILED"),
+        ("navigating", {"settled": True, "matches": False}, "NAVIGATION_ERROR"),
+        ("analyzing", {"fields": []}, "FORM_NOT_FOUND"),
+        ("finding_way", {}, "NAVIGATION_ERROR"),
+        ("verifying", {}, "VERIFICATION_FAILED"),
+    ],
+)
+def test_a_phase_whose_guard_says_no_fails_with_its_code(phase: str, result: object, code: str) -> None:
+    """A result that does not let the next phase begin ends the task with the code that says so."""
+    life = Applying().until(phase)
+    life.work_done(result)
+    assert failed_with(life) == code
+    assert life.told("error")[-1]["errorCode"] == code
+
+
+@pytest.mark.mission("APP-P6")
+def test_copilot_without_upload_is_reviewed_after_filling() -> None:
+    """In copilot mode, a form that takes no file goes from filling to the review."""
+    life = Applying("starter").until("analyzing")
+    life.work_done({"fields": [GOOD], "uploadNeeded": False})
+    assert life.until("reviewing").history[-1].transition == "filled_for_review"
+
+
+@pytest.mark.mission("APP-P8", "APP-GATE")
+def test_passed_gates_submit_without_a_person() -> None:
+    """In autopilot mode, good fields and an uploaded resume go straight to submitting."""
+    life = Applying().until("uploading")
+    life.work_done()
+    assert life.states == ("submitting",)
+    assert life.record["gates"] == {
+        "passed": True,
+        "failures": [],
+        "overallConfidence": 0.95,
+        "lowConfidenceFields": [],
+    }
+
+
+@pytest.mark.mission("APP-GATE", "APP-HUMAN")
+def test_failed_gates_ask_the_user_for_120_seconds() -> None:
+    """A doubtful field makes autopilot ask; silence ends with QUALITY_GATE_TIMEOUT."""
+    life = Applying().until("uploading", [GOOD, DOUBTFUL])
+    life.work_done()
+    assert (life.status, life.record["currentStep"]) == ("waiting_human", "review_before_submit")
+    assert life.record["gates"]["lowConfidenceFields"] == [{"name": "salary", "confidence": 0.3}]
+    life.advance("120s")
+    assert failed_with(life) == "QUALITY_GATE_TIMEOUT"
+
+
+@pytest.mark.mission("APP-GATE")
+def test_failed_gates_can_be_approved() -> None:
+    """The user may submit in spite of the doubts."""
+    life = Applying("premium").until("uploading", [DOUBTFUL])
+    life.work_done()
+    life.send(Application.review_approved(by=USER))
+    assert life.states == ("submitting",)
+
+
+@pytest.mark.mission("APP-GATE", "APP-P10")
+@pytest.mark.parametrize("tier", ["starter", "pro"])
+def test_a_review_can_be_edited(tier: str) -> None:
+    """Corrections lead back to filling, with all its rounds for fields that do not read back."""
+    life = Applying(tier).until("reading_back", [DOUBTFUL])
+    life.work_done({"mismatches": ["salary"]})
+    life.work_done()
+    life.until("waiting_human")
+    life.send(Application.review_edited({"corrections": {"salary": "1"}}, by=USER))
+    assert (life.record["corrections"], life.record["refills"]) == ({"salary": "1"}, 0)
+    assert life.states == ("filling_page",)
+
+
+@pytest.mark.mission("APP-GATE")
+@pytest.mark.parametrize("seen_in", ["reading_back", "uploading"])
+def test_a_captcha_on_the_last_page_fails_its_gate(seen_in: str) -> None:
+    """Nothing is submitted by itself while a captcha is seen."""
+    life = Applying().until(seen_in)
+    life.work_done({"captchaPresent": True})
+    life.until("gate_review")
+    assert life.record["gates"]["failures"] == ["no_captcha"]
+
+
+@pytest.mark.mission("APP-GATE")
+@pytest.mark.parametrize(
+    ("fields", "resume", "captcha", "failures"),
+    [
+        ([Field("a", "x", 0.9)], True, False, []),
+        ([Field("a", "x", 0.7)], True, False, []),
+        ([Field("a", "x", 0.9), Field("b", "", 0.9, required=True)], True, False, ["required_fields"]),
+        ([Field("a", "x", 0.69)], True, False, ["average_confidence"]),
+        (
+            [Field("a", "x", 1.0), Field("b", "x", 1.0), Field("c", "x", 0.39)],
+            True,
+            False,
+            ["low_confidence"],
+        ),
+        ([Field("a", "x", 0.9)], False, True, ["resume_uploaded", "no_captcha"]),
+    ],
+)
+def test_the_five_gates(fields: list[Field], resume: bool, captcha: bool, failures: list[str]) -> None:  # noqa: FBT001 - columns of a table
+    """Each gate fails on its own at its threshold."""
+    result = judge(fields, resume_uploaded=resume, captcha_present=captcha)
+    assert (result["failures"], result["passed"]) == (failures, not failures)
+
+
+@pytest.mark.mission("APP-PAGES", "APP-P15")
+def test_a_further_page_is_loaded_and_analyzed() -> None:
+    """A page with Next is left for the next one, which is loaded, analyzed and filled."""
+    life = Applying().until("filling_page")
+    life.work_done({"fields": [DOUBTFUL]})
+    assert life.record["fields"] == [DOUBTFUL]
+    life.work_done({"screenshotUrl": "s", "fields": [GOOD]})
+    assert (life.record["screenshotUrl"], life.record["fields"]) == ("s", [GOOD])
+    life.work_done({"hasNext": True, "hasSubmit": False})
+    life.work_done({"pageIndex": 1})
+    assert (life.states, life.record["pageIndex"]) == (("navigating",), 1)
+    assert life.until("submitting").status == "in_progress"
+
+
+@pytest.mark.mission("APP-PAGES")
+def test_fields_that_differ_are_filled_again() -> None:
+    """What does not read back is filled again, at most twice, then another way is tried."""
+    life = Applying().until("reading_back")
+    for _ in range(2):
+        life.work_done({"mismatches": ["email"]})
+        assert life.states == ("refilling",)
+        life.work_done({"fields": [DOUBTFUL]})
+        assert life.record["fields"] == [DOUBTFUL]
+    life.work_done({"mismatches": ["email"]})
+    assert life.states == ("retrying",)
+    life.advance("1s")
+    life.work_done({})
+    assert life.states == ("finding_way",)
+
+
+@pytest.mark.mission("APP-PAGES")
+def test_files_of_a_page_are_uploaded_there() -> None:
+    """A page that takes files gets them before it is read back, and no second upload follows."""
+    life = Applying().until("filling_page")
+    life.work_done({"fields": [GOOD, DOUBTFUL], "filesOnPage": True})
+    assert life.states == ("uploading_files",)
+    assert life.record["fields"] == [GOOD, DOUBTFUL]
+    life.work_done({"resumeUploaded": True})
+    life.work_done({})
+    life.work_done(LAST_PAGE)
+    assert life.states == ("gate_review",)
+    assert life.record["gates"]["failures"] == ["average_confidence", "low_confidence"]
+
+
+@pytest.mark.mission("APP-P5", "APP-GATE")
+def test_an_empty_required_field_reaches_a_person() -> None:
+    """With a required field empty, nothing is uploaded or submitted: the gates ask a person."""
+    life = Applying().until("filling_page", [{**GOOD, "value": ""}])
+    life.work_done({"fields": [{**GOOD, "value": ""}]})
+    life.work_done({})
+    life.work_done(LAST_PAGE)
+    assert life.states == ("gate_review",)
+    assert "required_fields" in life.record["gates"]["failures"]
+
+
+@pytest.mark.mission("APP-P12", "APP-ERR")
+def test_rejected_values_are_mended_twice() -> None:
+    """Validation errors lead back to filling twice, then the task fails."""
+    life = Applying()
+    for _ in range(2):
+        (work,) = life.until("submitting").snapshot.work.values()
+        errors = {"code": "SUBMIT_VALIDATION_ERROR", "validationErrors": {"email": "no"}}
+        life.send(Event("work.failed", errors, WORKER, ref=work.id, attempt=1))
+        assert (life.record["currentStep"], life.record["submitAttempted"]) == ("filling", False)
+        assert life.record["validationErrors"] == {"email": "no"}
+    life.until("submitting").work_fails("SUBMIT_VALIDATION_ERROR")
+    assert failed_with(life) == "SUBMIT_VALIDATION_ERROR"
+
+
+@pytest.mark.mission("APP-P14", "APP-ERR")
+def test_three_looks_without_confirmation_fail() -> None:
+    """The confirmation is looked for three times."""
+    life = Applying().until("verifying")
+    for _ in range(2):
+        life.work_fails("VERIFICATION_FAILED")
+        assert life.states == ("verifying",)
+    life.work_fails("VERIFICATION_FAILED")
+    assert failed_with(life) == "VERIFICATION_FAILED"

@@ -1,0 +1,201 @@
+"""Workers step through the rules, refusals and recoveries of their tables."""
+
+from __future__ import annotations
+
+import pytest
+
+from headway.lifecycles.supervision.chart import Job, Worker
+from headway.statechart.check import check
+from headway.statechart.define import Statechart
+from headway.statechart.effects import CancelWork, StartWork, WriteLog
+from headway.statechart.snapshot import Event, person, work_done
+from tests.lifecycles.world import World
+
+BOSS = person("boss", "supervisor")
+HAND = person("hand", "worker")
+USER = person("ann", "user")
+
+START = Worker.start_task({"tasks": ["t1", "t2"]}, by=BOSS)
+PAUSE, RESUME, TERMINATE = Worker.pause(by=BOSS), Worker.resume(by=BOSS), Worker.terminate(by=BOSS)
+COMPLETE = Worker.complete_tasks(by=HAND)
+BREAK = Worker.error_unrecoverable({"code": "unrecoverable", "message": "out of ideas"}, by=HAND)
+DONE = [Worker.task_done({"task": task}, by=HAND) for task in ("t1", "t2")]
+
+WORKER_PATHS: dict[str, list[Event]] = {
+    "IDLE": [],
+    "RUNNING": [START],
+    "PAUSED": [START, PAUSE],
+    "COMPLETED": [START, *DONE, COMPLETE],
+    "FAILED": [START, BREAK],
+    "TERMINATED": [TERMINATE],
+}
+
+
+def worker_in(state: str) -> World:
+    """A worker that has come to a state by its events."""
+    world = World(Worker)
+    world.create(Worker, capacity=2)
+    for event in WORKER_PATHS[state]:
+        world.send(event)
+    assert world.status() == state
+    return world
+
+
+@pytest.mark.mission("SUP-W")
+@pytest.mark.parametrize("state", WORKER_PATHS)
+def test_a_worker_reaches_each_state(state: str) -> None:
+    """Each of the six states is reached by the document's events, and exactly three of them are final."""
+    ended = worker_in(state).of["it"].ended
+    assert ended == (state in {"COMPLETED", "FAILED", "TERMINATED"})
+    assert set(Worker.chart.nodes) == set(WORKER_PATHS)
+
+
+@pytest.mark.mission("SUP-W")
+@pytest.mark.parametrize("state", ["IDLE", "RUNNING", "PAUSED"])
+def test_terminate_from_every_live_state(state: str) -> None:
+    """A supervisor ends a worker wherever it stands, and its work with it."""
+    world = worker_in(state)
+    world.send(TERMINATE)
+    assert world.status() == "TERMINATED"
+    assert len(world.found(CancelWork)) == len(world.found(StartWork))
+
+
+@pytest.mark.mission("SUP-W")
+def test_pause_stops_the_work_and_resume_starts_it_again() -> None:
+    """A paused worker has no work open; resumed, it gets a new one and the old can finish nothing."""
+    world = worker_in("RUNNING")
+    (old,) = world.of["it"].work.values()
+    world.send(PAUSE)
+    assert not world.of["it"].work
+    world.send(RESUME)
+    (new,) = world.of["it"].work.values()
+    assert new.id != old.id
+    assert world.refused(work_done(old.id, 1)).code == "stale"
+
+
+FORBIDDEN = [
+    ("IDLE", PAUSE, "illegal"),
+    ("IDLE", COMPLETE, "illegal"),
+    ("IDLE", RESUME, "illegal"),
+    ("COMPLETED", START, "terminal"),
+    ("COMPLETED", RESUME, "terminal"),
+    ("COMPLETED", PAUSE, "terminal"),
+    ("COMPLETED", TERMINATE, "terminal"),
+    ("FAILED", START, "terminal"),
+    ("FAILED", RESUME, "terminal"),
+    ("FAILED", TERMINATE, "terminal"),
+    ("TERMINATED", START, "terminal"),
+    ("TERMINATED", PAUSE, "terminal"),
+    ("TERMINATED", RESUME, "terminal"),
+    ("TERMINATED", COMPLETE, "terminal"),
+    ("TERMINATED", BREAK, "terminal"),
+    ("RUNNING", START, "already"),
+    ("RUNNING", RESUME, "already"),
+    ("PAUSED", PAUSE, "already"),
+    ("PAUSED", COMPLETE, "illegal"),
+    ("COMPLETED", COMPLETE, "already"),
+    ("FAILED", BREAK, "already"),
+    ("TERMINATED", TERMINATE, "already"),
+]
+
+
+@pytest.mark.mission("SUP-WX")
+@pytest.mark.parametrize(
+    ("state", "event", "code"), FORBIDDEN, ids=lambda value: getattr(value, "name", str(value))
+)
+def test_forbidden_pairs_of_a_worker(state: str, event: Event, code: str) -> None:
+    """A forbidden pair changes nothing, says if it is illegal, repeated or too late, and what is allowed."""
+    world = worker_in(state)
+    before = world.of["it"]
+    refusal = world.refused(event)
+    assert (refusal.code, refusal.states) == (code, (state,))
+    assert {allowed.event for allowed in refusal.allowed} == ALLOWED.get(state, set())
+    assert world.of["it"] == before
+
+
+ALLOWED = {
+    "IDLE": {"start_task", "terminate"},
+    "RUNNING": {"pause", "complete_tasks", "error_unrecoverable", "task_done", "terminate"},
+    "PAUSED": {"resume", "terminate"},
+}
+
+
+@pytest.mark.mission("SUP-W")
+@pytest.mark.parametrize(
+    ("state", "event", "code", "reason"),
+    [
+        ("IDLE", Worker.start_task({"tasks": []}, by=BOSS), "guard", "no task is assigned"),
+        ("IDLE", Worker.start_task({"tasks": ["a", "b", "c"]}, by=BOSS), "guard", "capacity of 2"),
+        ("IDLE", Worker.start_task({}, by=BOSS), "payload", "tasks"),
+        ("RUNNING", COMPLETE, "guard", "t1, t2"),
+        ("RUNNING", Worker.error_unrecoverable({"code": "network_error"}, by=HAND), "guard", "tried again"),
+        ("RUNNING", Worker.pause(by=USER), "actor", "supervisor"),
+        ("IDLE", Worker.terminate(by=HAND), "actor", "supervisor"),
+    ],
+)
+def test_a_worker_says_why_not(state: str, event: Event, code: str, reason: str) -> None:
+    """Capacity, pending tasks, a retryable error and the wrong actor refuse with their reason."""
+    refusal = worker_in(state).refused(event)
+    assert refusal.code == code
+    assert reason in refusal.message
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_transient_error_is_tried_three_times_and_then_pauses() -> None:
+    """Three retries happen inside RUNNING, each later than the one before; the fourth failure pauses."""
+    world = worker_in("RUNNING")
+    waits = []
+    for attempt in (2, 3, 4):
+        (again,) = [each for each in world.failed("network_error").effects if isinstance(each, StartWork)]
+        assert (world.status(), again.attempt) == ("RUNNING", attempt)
+        waits.append(again.due or world.now)
+    assert waits == sorted(waits)
+    world.failed("network_error", message="no route")
+    assert world.status() == "PAUSED"
+    assert world.of["it"].context["error"] == "network_error: no route"
+
+
+@pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize(
+    ("code", "lands"),
+    [
+        ("resources_exhausted", "PAUSED"),
+        ("unrecoverable", "FAILED"),
+        ("lost", "FAILED"),
+        ("anything", "FAILED"),
+    ],
+)
+def test_recovery_by_the_kind_of_error(code: str, lands: str) -> None:
+    """Exhausted resources pause the worker and release its work; any other error fails it and is logged."""
+    world = worker_in("RUNNING")
+    world.failed(code)
+    assert world.status() == lands
+    assert not world.of["it"].work
+    assert world.found(WriteLog)[-1].data == code
+
+
+@pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize("state", ["IDLE", "RUNNING", "PAUSED"])
+def test_a_silent_supervisor_terminates(state: str) -> None:
+    """A worker whose supervisor says nothing for its patience is terminated, and not before."""
+    world = worker_in(state)
+    world.pass_time(3599)
+    assert world.status() == state
+    world.pass_time(2)
+    assert world.status() == "TERMINATED"
+
+
+@pytest.mark.mission("SUP-W")
+def test_a_worker_whose_work_is_done_is_completed() -> None:
+    """The end of its work completes a worker without a further event."""
+    world = worker_in("RUNNING")
+    world.done()
+    assert (world.status(), world.of["it"].context["tasks"]) == ("COMPLETED", [])
+
+
+@pytest.mark.mission("SUP-W", "SUP-J")
+@pytest.mark.parametrize("chart", [Job, Worker])
+def test_the_chart_passes_its_check(chart: type[Statechart]) -> None:
+    """The checker looks at every configuration and finds nothing that is not accepted with a reason."""
+    report = check(chart)
+    assert (report.findings, report.complete) == ((), True)

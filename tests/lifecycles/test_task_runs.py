@@ -1,0 +1,350 @@
+"""Task runs and workflow runs: the roll-up, the hook, the five flows and the edge cases."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from headway.codec import replace
+from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
+from headway.statechart.check import check
+from headway.statechart.define import Statechart
+from headway.statechart.effects import CancelWork, Deliver, SpawnChild, StartWork
+from headway.statechart.snapshot import Event, child_changed, person
+from headway.statechart.step import Step, step
+from tests.lifecycles.processes import go
+from tests.lifecycles.world import World
+
+ANN = person("ann", "user")
+ENDS = ("completed_at", "failed_at", "stopped_at", "skipped_at")
+STATUSES = ("Pending", "Running", "Completed", "Failed", "Stopped", "Timeout", "Incomplete")
+
+
+def run_with(*names: str, continued: bool = True) -> World:
+    """A run whose processes are prepared and, unless told otherwise, running."""
+    world = World(TaskRun, TaskProcess)
+    world.create(TaskRun)
+    world.done(processes=[{"name": name} for name in names])
+    if continued:
+        world.send(TaskRun.continue_(by=ANN))
+    return world
+
+
+def rolled_up(counts: dict[str, int], status: str) -> str:
+    """The document's checkProcesses(), written down once more; a run nothing is wrong with stays open."""
+    for child, lands in (("Running", "Running"), ("Failed", "Failed"), ("Stopped", "Stopped")):
+        if counts.get(child):
+            return lands
+    return "Skipped" if not counts else status
+
+
+@pytest.mark.mission("TSK-UP", "ENG-12")
+@pytest.mark.parametrize(
+    "present", list(product([0, 1], repeat=len(STATUSES))), ids=lambda bits: "".join(map(str, bits))
+)
+def test_the_order_of_the_roll_up(present: tuple[int, ...]) -> None:
+    """For every mix of processes the first rule that holds gives the run's status."""
+    counts = {status: 2 for status, there in zip(STATUSES, present, strict=True) if there}
+    world = run_with("a")
+    leaving = next(iter(counts), "Pending")
+    crowd = {**counts, leaving: counts.get(leaving, 0) + 1}
+    before = replace(world.of["it"], children=crowd)
+    after = step(TaskRun, before, child_changed("c", leaving, None), world.now)
+    assert isinstance(after, Step)
+    world.of["it"] = after.snapshot
+    assert world.status() == rolled_up(counts, "Running")
+    only_completed = set(counts) == {"Completed"}
+    assert (after.snapshot.states == ("completing",)) == only_completed
+    ends = {end for end in ENDS if after.snapshot.context[end] is not None}
+    assert ends == {f"{status.lower()}_at" for status in {world.status()} & {"Failed", "Stopped", "Skipped"}}
+
+
+@pytest.mark.mission("TSK-UP")
+def test_a_time_once_set_by_the_roll_up_stays() -> None:
+    """A second failed process does not move the time the run failed at."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    go(world, "stop", to=first)
+    go(world, "refused", to=second)
+    failed_at = world.of["it"].context["failed_at"]
+    world.pass_time(10)
+    go(world, "resume", "stop", to=first)
+    assert world.status() == "Failed"
+    assert world.of["it"].context["failed_at"] == failed_at
+
+
+@pytest.mark.mission("TSK-F1", "TSK-HOOK", "ENG-12")
+def test_the_last_process_starts_the_hook_which_completes_the_run() -> None:
+    """The run waits for all processes, then for the hook, and is completed only when that adds none."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    go(world, "done", to=first)
+    assert world.of["it"].states == ("processing",)
+    go(world, "done", to=second)
+    assert (world.status(), world.of["it"].states) == ("Running", ("completing",))
+    assert world.of["it"].context["completed_at"] is None
+    assert world.found(StartWork)[-1].handler == "after_all_processes_completed"
+    world.done(artifacts=["report"])
+    assert world.status() == "Completed"
+    assert world.of["it"].context["output_artifacts"] == ["report"]
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-EDGE")
+def test_a_hook_that_adds_processes_keeps_the_run_open() -> None:
+    """Processes of a next phase run by themselves, and the hook is called again when they are done."""
+    world = run_with("a")
+    go(world, "done", to=world.children()[0])
+    world.done(processes=[{"name": "b"}, {"name": "c"}])
+    assert (world.status(), world.of["it"].states) == ("Running", ("processing",))
+    world.pass_time(1)
+    added = world.children()[1:]
+    assert [world.status(each) for each in added] == ["Running", "Running"]
+    for each in added:
+        go(world, "done", to=each)
+    assert world.of["it"].states == ("completing",)
+    world.done()
+    assert world.status() == "Completed"
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-EDGE")
+def test_the_count_is_read_again_after_the_hook() -> None:
+    """Processes added by other means while the hook runs keep the run open too."""
+    world = run_with("a")
+    go(world, "done", to=world.children()[0])
+    world.send(TaskRun.add_processes({"processes": [{"name": "b"}]}))
+    world.done()
+    assert (world.status(), world.of["it"].states) == ("Running", ("processing",))
+
+
+@pytest.mark.mission("TSK-F2")
+def test_a_failed_process_fails_its_run_without_the_hook() -> None:
+    """The run fails when nothing runs any more, and the hook is never called."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    go(world, "refused", to=first)
+    assert world.status() == "Running"
+    go(world, "done", to=second)
+    assert world.status() == "Failed"
+    assert "after_all_processes_completed" not in {work.handler for work in world.found(StartWork)}
+
+
+@pytest.mark.mission("TSK-F3")
+def test_a_process_out_of_retries_fails_its_run() -> None:
+    """While it has retries the run stays open; after the last timeout the run fails."""
+    world = run_with("a")
+    for _ in range(3):
+        world.pass_time(300)
+        assert (world.status(), world.status(world.children()[0])) == ("Running", "Timeout")
+        world.pass_time(2)
+    world.pass_time(300)
+    assert (world.status(), world.status(world.children()[0])) == ("Failed", "Failed")
+
+
+@pytest.mark.mission("TSK-F4", "TSK-M")
+def test_stop_ends_every_unfinished_process_and_then_the_run() -> None:
+    """Pending, running and retryable processes stop; finished ones stay what they are."""
+    world = run_with("a", "b", "c", "d")
+    done, running, incomplete, failed = world.children()
+    go(world, "done", to=done)
+    go(world, "network_error", to=incomplete)
+    go(world, "refused", to=failed)
+    world.send(TaskRun.stop(by=ANN))
+    assert [world.status(each) for each in (done, running, incomplete, failed)] == [
+        "Completed",
+        "Stopped",
+        "Stopped",
+        "Failed",
+    ]
+    assert world.status() == "Failed"
+
+
+@pytest.mark.mission("TSK-F4", "TSK-M")
+def test_stop_and_resume_a_run() -> None:
+    """A stopped run is running again after resume, and so are its processes."""
+    world = run_with("a", "b")
+    world.send(TaskRun.stop(by=ANN))
+    assert world.status() == "Stopped"
+    world.send(TaskRun.resume(by=ANN))
+    assert (world.status(), world.of["it"].children) == ("Running", {"Pending": 2})
+    world.pass_time(1)
+    assert world.of["it"].children == {"Running": 2}
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-M")
+def test_a_resumed_run_does_not_call_its_hook_too_early() -> None:
+    """One process completed and one about to be resumed: the hook waits for both."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    go(world, "done", to=first)
+    world.send(TaskRun.stop(by=ANN))
+    resumed = world.send(TaskRun.resume(by=ANN))
+    assert resumed.snapshot.states == ("processing",)
+    world.pass_time(1)
+    go(world, "done", to=second)
+    assert world.of["it"].states == ("completing",)
+
+
+@pytest.mark.mission("TSK-EDGE", "TSK-F4")
+def test_stop_completes_a_run_whose_processes_had_all_finished() -> None:
+    """A run left running with nothing active goes to its hook instead of being stopped."""
+    world = run_with("a")
+    world.of["it"] = replace(world.of["it"], children={"Completed": 1})
+    world.send(TaskRun.stop(by=ANN))
+    assert (world.status(), world.of["it"].states) == ("Running", ("completing",))
+
+
+@pytest.mark.mission("TSK-EDGE", "TSK-M")
+def test_a_pending_run_without_processes_is_stopped_and_resumed() -> None:
+    """Stop works before there are processes and ends the preparation; resume prepares anew."""
+    world = World(TaskRun, TaskProcess)
+    world.create(TaskRun)
+    world.send(TaskRun.stop(by=ANN))
+    assert (world.status(), len(world.found(CancelWork))) == ("Stopped", 1)
+    world.send(TaskRun.resume(by=ANN))
+    assert world.of["it"].states == ("preparing",)
+
+
+@pytest.mark.mission("TSK-M")
+def test_a_run_stopped_before_it_continued_is_not_prepared_twice() -> None:
+    """Resumed with its processes, the run waits to be continued."""
+    world = run_with("a", continued=False)
+    world.send(TaskRun.stop(by=ANN))
+    assert world.status() == "Stopped"
+    world.send(TaskRun.resume(by=ANN))
+    assert (world.status(), world.of["it"].states) == ("Pending", ("prepared",))
+    assert len(world.children()) == 1
+
+
+@pytest.mark.mission("TSK-M")
+def test_a_run_with_nothing_to_do_is_skipped() -> None:
+    """No process prepared: Pending computes to Skipped."""
+    world = World(TaskRun, TaskProcess)
+    world.create(TaskRun)
+    world.done(processes=[])
+    assert world.status() == "Skipped"
+
+
+@pytest.mark.mission("TSK-F5", "TSK-M")
+@pytest.mark.parametrize("steps", [[], ["done"], ["refused"], ["stop"], ["network_error"]])
+def test_restart_deletes_the_processes_and_prepares_new_ones(steps: list[str]) -> None:
+    """From any status: the old processes are gone, times, artifacts and errors cleared, and it runs again."""
+    world = run_with("a")
+    (old,) = world.children()
+    go(world, *steps, to=old)
+    world.send(TaskRun.restart(by=ANN))
+    run = world.of["it"]
+    assert (world.status(), run.states, run.counters.get("errors", 0)) == ("Pending", ("preparing",), 0)
+    assert not [name for name in ("started_at", *ENDS) if run.context[name]]
+    assert world.of[old].ended
+    world.done(processes=[{"name": "new"}])
+    world.send(TaskRun.continue_(by=ANN))
+    go(world, "done", to=world.children()[-1])
+    world.done()
+    assert world.status() == "Completed"
+
+
+@pytest.mark.mission("TSK-F5")
+def test_a_restart_waits_until_the_old_processes_are_gone() -> None:
+    """Where messages take time, what old processes still report cannot be taken for news of the new ones."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    restarted = step(TaskRun, world.of["it"], TaskRun.restart(by=ANN), world.now)
+    assert isinstance(restarted, Step)
+    late = step(TaskRun, restarted.snapshot, child_changed(first, "Running", "Completed"), world.now)
+    assert isinstance(late, Step)
+    assert late.snapshot.states == ("deleting",)
+    gone = step(TaskRun, late.snapshot, child_changed(first, "Completed", "Deleted"), world.now)
+    assert isinstance(gone, Step)
+    ready = step(TaskRun, gone.snapshot, child_changed(second, "Running", "Deleted"), world.now)
+    assert isinstance(ready, Step)
+    assert (gone.snapshot.states, ready.snapshot.states) == (("deleting",), ("preparing",))
+
+
+@pytest.mark.mission("TSK-M")
+@pytest.mark.parametrize(
+    ("event", "code"), [(TaskRun.continue_(by=ANN), "already"), (TaskRun.resume(by=ANN), "already")]
+)
+def test_a_running_run_refuses_what_it_has_done(event: Event, code: str) -> None:
+    """Continue and resume are refused while the run is running."""
+    assert run_with("a").refused(event).code == code
+
+
+def workflow(graph: dict[str, list[str]]) -> World:
+    """A workflow run that has been started."""
+    world = World(WorkflowRun, TaskRun, TaskProcess)
+    world.create(WorkflowRun, graph=graph)
+    world.send(WorkflowRun.start(by=ANN))
+    return world
+
+
+def runs(world: World) -> dict[str, str]:
+    """The task runs of a workflow by the node they stand for."""
+    return {world.of[name].context["node"]: name for name in world.children()}
+
+
+def finish(world: World, node: str, *artifacts: str) -> None:
+    """Take a node's run through one process to its end."""
+    run = runs(world)[node]
+    world.done(run, processes=[{"name": node}])
+    go(world, "done", to=world.children(run)[0])
+    world.done(run, artifacts=list(artifacts))
+
+
+@pytest.mark.mission("TSK-F1", "ENG-12")
+def test_a_node_starts_when_its_parents_are_done() -> None:
+    """Nodes run in the order of the graph, get what their parents brought out, and the last completes it."""
+    world = workflow({"a": [], "b": [], "join": ["a", "b"]})
+    assert set(runs(world)) == {"a", "b"}
+    finish(world, "a", "from a")
+    assert set(runs(world)) == {"a", "b"}
+    finish(world, "b", "from b")
+    assert world.of[runs(world)["join"]].context["input_artifacts"] == ["from a", "from b"]
+    assert world.status() == "Running"
+    finish(world, "join")
+    assert (world.status(), world.of["it"].children) == ("Completed", {"Completed": 3})
+
+
+@pytest.mark.mission("TSK-ERR", "ENG-12")
+def test_an_error_is_counted_all_the_way_up() -> None:
+    """Two failures of a process count on the process, its run and its workflow run."""
+    world = workflow({"a": []})
+    run = runs(world)["a"]
+    world.done(run, processes=[{"name": "p"}])
+    (one,) = world.children(run)
+    go(world, "network_error", to=one)
+    world.pass_time(2)
+    go(world, "refused", to=one)
+    assert [world.of[name].counters["errors"] for name in (one, run, "it")] == [2, 2, 2]
+    assert [world.status(name) for name in (one, run, "it")] == ["Failed", "Failed", "Failed"]
+
+
+@pytest.mark.mission("ENG-12")
+def test_stopping_a_workflow_stops_everything_below_and_resuming_goes_on() -> None:
+    """Stop goes down through the runs to the processes and comes back up as a status; so does resume."""
+    world = workflow({"a": [], "b": ["a"]})
+    run = runs(world)["a"]
+    world.done(run, processes=[{"name": "p"}])
+    world.send(WorkflowRun.stop(by=ANN))
+    assert [world.status(name) for name in (world.children(run)[0], run, "it")] == ["Stopped"] * 3
+    world.send(WorkflowRun.resume(by=ANN))
+    world.pass_time(1)
+    assert [world.status(name) for name in (world.children(run)[0], run, "it")] == ["Running"] * 3
+
+
+@pytest.mark.mission("TSK-F1")
+def test_the_workflow_is_told_before_the_status_is_rolled_up() -> None:
+    """The run that completes tells its workflow which node is done, once."""
+    world = workflow({"a": []})
+    finish(world, "a")
+    told = [each for each in world.found(Deliver) if each.event == "node_complete"]
+    assert [each.data["node"] for each in told] == ["a"]
+    assert [each.chart for each in world.found(SpawnChild)] == ["task_runs.run", "task_runs.process"]
+
+
+@pytest.mark.mission("TSK-S", "ENG-13")
+@pytest.mark.parametrize("chart", [TaskProcess, TaskRun, WorkflowRun])
+def test_the_chart_passes_its_check(chart: type[Statechart]) -> None:
+    """The checker looks at every configuration and finds nothing that is not accepted with a reason."""
+    report = check(chart)
+    assert (report.findings, report.complete) == ((), True)
