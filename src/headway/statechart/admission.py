@@ -7,13 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 from headway.codec import replace
+from headway.errors import InputError, shown
 from headway.statechart.actions import set_timer
 from headway.statechart.draft import Draft
 from headway.statechart.effects import EscalateAsk, Message, RemindAsk
 from headway.statechart.moves import answers, repeat_timer, start_work
-from headway.statechart.refusal import Code, Veto, comes_from_engine
+from headway.statechart.refusal import Code, Veto
 from headway.statechart.retry import delay, may_retry, policy_for
 from headway.statechart.snapshot import Event, OpenAsk, OpenWork
+from headway.statechart.tree import comes_from_engine
 
 MOST_SAID = 500
 
@@ -24,6 +26,8 @@ def admit(draft: Draft) -> Event:
     Says on the draft whether the event comes from `outside`, and whether it is `finished` with.
     """
     event = draft.event
+    if type(event.name) is not str or not event.name:
+        raise InputError(f"an event has a name, not {shown(event.name)}")
     admission = BY_NAME.get(event.name) if event.ref is not None else None
     if admission is not None:
         draft.outside = False

@@ -9,7 +9,7 @@ from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
 from headway.statechart.authoring import Line
 from headway.statechart.expressions import Expression, parse_or_failing
-from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, descriptor
+from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, comes_from_engine, descriptor
 from headway.statechart.types import DataType
 
 MOST_CONFIGURATIONS = 1_024
@@ -63,8 +63,9 @@ class Chart:
             if node.model.where is not None
         )
         self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
+        self.spoken = frozenset(event for event in self.events if not comes_from_engine(event)) - {ANY}
         self.unbound = tuple(sorted(self._unbound()))
-        self._configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
+        self.configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
 
     @property
     def chart(self) -> Chart:
@@ -90,13 +91,12 @@ class Chart:
 
     def configuration(self, states: tuple[str, ...]) -> tuple[Node, ...]:
         """All active states, in document order, of the active atomic ones; raises InputError."""
-        known = self._configurations.get(states)
-        if known is not None:
-            return known
-        found = self._configure(states)
-        if len(self._configurations) < MOST_CONFIGURATIONS:
-            self._configurations[states] = found
-        return found
+        known = self.configurations.get(states)
+        if known is None:
+            known = self._configure(states)
+            if len(self.configurations) < MOST_CONFIGURATIONS:
+                self.configurations[states] = known
+        return known
 
     def _configure(self, states: tuple[str, ...]) -> tuple[Node, ...]:
         active: dict[int, Node] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from datetime import datetime
 from types import MappingProxyType
@@ -41,7 +41,7 @@ class Draft(Scratch):
     seq: int
     current: Event
     payload: Any
-    active: list[Node]
+    active: Sequence[Node]
     states: tuple[str, ...]
     before: tuple[str, ...]
     context: dict[str, Any]
@@ -154,7 +154,8 @@ def draft_of(chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts
         base.seq + 1,
         event,
         event.data,
-        list(chart.configuration(states)) if states else [],
+        # The look-up comes before the call that fills the table: this is every step.
+        (chart.configurations.get(states) or chart.configuration(states)) if states else (),
         states,
         states,
         base.context,

@@ -12,10 +12,9 @@ from headway.errors import HeadwayError, InputError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING, Draft, draft_of
 from headway.statechart.duties import COUNTERSIGN, needs_votes, vote_key
-from headway.statechart.refusal import comes_from_engine
 from headway.statechart.selection import verdict
 from headway.statechart.snapshot import Event, Snapshot
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, Node, comes_from_engine
 
 
 class Wait(Value):

@@ -11,7 +11,6 @@ from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.explore_facts import Facts
-from headway.statechart.refusal import RESERVED
 from headway.statechart.snapshot import (
     Actor,
     Event,
@@ -23,7 +22,7 @@ from headway.statechart.snapshot import (
     work_failed,
     work_progress,
 )
-from headway.statechart.tree import ANY, Arc, Node, descriptor, names_matching
+from headway.statechart.tree import ANY, RESERVED, Arc, Node, descriptor, names_matching
 
 Kind = Literal["sent", "timer", "done", "error", "child"]
 AUTOMATIC: frozenset[Kind] = frozenset({"timer", "done", "error", "child"})

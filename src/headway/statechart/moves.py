@@ -19,9 +19,18 @@ from headway.statechart.actions import (
 from headway.statechart.draft import Draft
 from headway.statechart.effects import CancelWork, ClosedAsk, OpenedAsk, StartWork
 from headway.statechart.expressions import truthy
-from headway.statechart.refusal import Veto, comes_from_engine
+from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenAsk, OpenWork
-from headway.statechart.tree import Arc, Entering, Move, Node, domain_given, entry_set, quiet_move
+from headway.statechart.tree import (
+    Arc,
+    Entering,
+    Move,
+    Node,
+    comes_from_engine,
+    domain_given,
+    entry_set,
+    quiet_move,
+)
 
 MOST_MOVES = 64
 """How many prepared moves an arc keeps: enough for every real chart, and bounded for all others."""
@@ -70,16 +79,17 @@ def _quiet(draft: Draft, arc: Arc) -> Move | None:
 
 
 def _glide(draft: Draft, arc: Arc, move: Move) -> None:
-    since = draft.since = dict(draft.since)
-    for state in move.left:
-        since.pop(state, None)
     if arc.busy:
-        draft.active = list(move.kept)
+        draft.active = move.kept
         _act(draft, arc)
-    now = draft.now
-    for state in move.entered:
-        since[state] = now
-    draft.active = list(move.active)
+    since = dict.fromkeys(move.entered, draft.now)
+    if move.kept:
+        since = {**draft.since, **since}
+        for state in move.left:
+            if state not in move.entered:
+                since.pop(state, None)
+    draft.since = since
+    draft.active = move.active
     draft.states = move.states
 
 
@@ -129,7 +139,7 @@ def _dynamic(draft: Draft, arc: Arc, domain: Node) -> Entering:
 
 
 def _leave(draft: Draft, leaving: list[Node]) -> None:
-    active = draft.active
+    active = draft.active = list(draft.active)
     since = draft.since = dict(draft.since)
     for node in leaving:
         if node.history:
@@ -177,7 +187,7 @@ def _forget_votes(draft: Draft, leaving: list[Node]) -> None:
 
 
 def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
-    active = draft.active
+    active = draft.active = list(draft.active)
     since = draft.own("since")
     remaining = len(active)
     if isinstance(entering, tuple):
@@ -187,15 +197,15 @@ def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
             if not node.idle:
                 _begin(draft, node)
     else:
-        _enter_each(draft, entering)
+        _enter_each(draft, active, entering)
     if remaining:
         active.sort(key=_position)
 
 
-def _enter_each(draft: Draft, entering: Entering) -> None:
+def _enter_each(draft: Draft, active: list[Node], entering: Entering) -> None:
     """As `_enter`, with the content that default entries and history states bring along."""
     for node in entering.ordered():
-        draft.active.append(node)
+        active.append(node)
         draft.since[node.id] = draft.now
         if not node.idle:
             _begin(draft, node)

@@ -8,7 +8,7 @@ from typing import Literal
 from headway.codec import Value
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Event, Snapshot
-from headway.statechart.tree import Arc, Node, names_matching
+from headway.statechart.tree import Arc, Node, comes_from_engine, names_matching
 
 Code = Literal[
     "illegal",
@@ -30,17 +30,6 @@ Code = Literal[
     "fault",
     "runaway",
 ]
-
-RESERVED = frozenset(
-    {"after", "answer", "child", "deadline", "done", "error", "escalate", "remind", "timer", "work"}
-)
-"""First words of event names that only the engine sends."""
-
-
-def comes_from_engine(event: str) -> bool:
-    """Whether only the engine sends an event; a plain word such as `error` may come from outside too."""
-    return event == "timer" or ("." in event and event.partition(".")[0] in RESERVED)
-
 
 class Veto(Exception):  # noqa: N818 - it is no error of anybody: a step says no from deep inside
     """Raised inside a step to refuse it whole."""

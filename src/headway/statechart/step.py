@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.codec import Value, decode, encode
-from headway.errors import HeadwayError, InputError, shown
+from headway.errors import HeadwayError, InputError
 from headway.statechart.admission import admit
 from headway.statechart.blame import bad_input
 from headway.statechart.chart import Chart, Charted, chart_of
@@ -75,7 +75,8 @@ def start(
         depth=depth,
     )
     try:
-        _check(ready, base, event, now)
+        if now.tzinfo is None or ready.unbound:
+            _complain(ready, base, now)
         return _start(ready, base, event, now, facts=facts)
     except HeadwayError:
         raise
@@ -86,12 +87,15 @@ def start(
 def _step(
     chart: Chart, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
-    _check(chart, snapshot, event, now)
+    own = snapshot.chart == chart.name and snapshot.version == chart.version
+    if not own or now.tzinfo is None or chart.unbound:
+        _complain(chart, snapshot, now)
     if snapshot.ended and (event.ref is None or event.name == "child.changed"):
         return not_now(chart, snapshot, event)
     draft = draft_of(chart, snapshot, event, now, facts=facts)
     try:
-        admitted = admit(draft)
+        # Most events have a name the chart waits for and belong to nothing: there is nothing to fence.
+        admitted = event if event.ref is None and event.name in chart.spoken else admit(draft)
         if not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
             return _nothing_taken(draft, admitted)
         return _finished(draft)
@@ -99,16 +103,12 @@ def _step(
         return refuse(draft.chart, snapshot, event, veto, objections=draft.objections)
 
 
-def _check(chart: Chart, snapshot: Snapshot, event: Event, now: datetime) -> None:
-    if chart.unbound:
-        chart.require_bound()
-    if snapshot.chart != chart.name or snapshot.version != chart.version:
-        is_of = f"{snapshot.chart} v{snapshot.version}"
-        raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
-    if type(event.name) is not str or not event.name:
-        raise InputError(f"an event has a name, not {shown(event.name)}")
+def _complain(chart: Chart, snapshot: Snapshot, now: datetime) -> None:
+    chart.require_bound()
     if now.tzinfo is None:
         raise InputError("now must say its time zone: use datetime.now(UTC)")
+    is_of = f"{snapshot.chart} v{snapshot.version}"
+    raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
 
 
 def _macrostep(draft: Draft, event: Event) -> bool:
@@ -180,10 +180,9 @@ def _nothing_taken(draft: Draft, admitted: Event) -> Refusal:
 
 
 def _finished(draft: Draft) -> Step:
-    base = draft.base
-    if draft.ended and not base.ended:
+    if draft.ended and not draft.base.ended:
         end(draft)
-    if base.parent is not None:
+    if draft.base.parent is not None:
         _report(draft)
     return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects) if draft.effects else ())
 

@@ -14,6 +14,17 @@ HISTORY = frozenset({"shallow", "deep"})
 ANY = "*"
 
 
+RESERVED = frozenset(
+    {"after", "answer", "child", "deadline", "done", "error", "escalate", "remind", "timer", "work"}
+)
+"""First words of event names that only the engine sends."""
+
+
+def comes_from_engine(event: str) -> bool:
+    """Whether only the engine sends an event; a plain word such as `error` may come from outside too."""
+    return event == "timer" or ("." in event and event.partition(".")[0] in RESERVED)
+
+
 class Node:
     """A state with its place in the tree; `index` to `last` are the states below it, in document order."""
 

@@ -13,7 +13,7 @@ from headway.errors import Problem
 from headway.statechart import model
 from headway.statechart.authoring import Line
 from headway.statechart.expressions import ExpressionError, parse
-from headway.statechart.refusal import comes_from_engine
+from headway.statechart.tree import comes_from_engine
 
 MOST_PROBLEMS = 100
 MOST_COMPARED, LONGEST_COMPARED = 500, 40
