@@ -53,8 +53,69 @@ class InputError(HeadwayError):
     """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
 
 
+class RefusedError(HeadwayError):
+    """An event that had to go through was refused; `refusal` says why and what would be possible."""
+
+    def __init__(self, message: str, refusal: object) -> None:
+        self.refusal = refusal
+        super().__init__(message)
+
+
 class InternalError(HeadwayError):
     """A rule of the core itself broke; nothing was changed. Please report it with its cause."""
+
+
+class EngineError(HeadwayError):
+    """A call to the engine cannot be answered as asked; nothing was changed."""
+
+
+class UnknownChartError(EngineError):
+    """No chart of this name and version is registered."""
+
+
+class UnknownInstanceError(EngineError):
+    """The tenant has no instance of this id."""
+
+
+class InstanceExistsError(EngineError):
+    """The tenant already has an instance of this id."""
+
+
+class RequestReusedError(EngineError):
+    """A request id came back with another body."""
+
+
+class VersionConflictError(EngineError):
+    """The instance is not at the version the caller expected; `seq` is where it is."""
+
+    def __init__(self, message: str, seq: int) -> None:
+        self.seq = seq
+        super().__init__(message)
+
+
+class TooLargeError(EngineError):
+    """A payload or a context is larger than the engine takes."""
+
+
+class StoreError(HeadwayError):
+    """A store could not do what it was asked to do."""
+
+
+class StoreUnavailableError(StoreError):
+    """The database cannot be reached, or went away; `maybe_committed` tells whether a change may be in it."""
+
+    def __init__(self, message: str, *, maybe_committed: bool = False) -> None:
+        self.maybe_committed = maybe_committed
+        doubt = "; the change may have been committed" if maybe_committed else "; nothing was changed"
+        super().__init__(message + doubt)
+
+
+class StoreFullError(StoreError):
+    """There is no room left on the database's disk; nothing was changed."""
+
+
+class SchemaError(StoreError):
+    """The database's schema is not the one this version needs; the text names the command that mends it."""
 
 
 def shown(value: object) -> str:

@@ -45,6 +45,26 @@ class Clean(Statechart):
     broken = paying.on_error.to(refused)
 
 
+class Misspelt(Statechart):
+    """Has a role that stands once and is spelt almost like another."""
+
+    asked = State(initial=True)
+    bought, refused = Final(), Final()
+    approve = asked.to(bought, by="manger")
+    refuse = asked.to(refused, by="manager")
+    expire = asked.after("7d").to(refused)
+
+
+class Foreign(Statechart, staff={"manager": 3}):
+    """Has a role that its staff does not have."""
+
+    asked = State(initial=True)
+    bought, refused = Final(), Final()
+    approve = asked.to(bought, by="clerk")
+    refuse = asked.to(refused, by="manager")
+    expire = asked.after("7d").to(refused)
+
+
 class Island(Statechart):
     """Has a state that nothing leads to."""
 
@@ -636,6 +656,8 @@ class Case(NamedTuple):
 UNTAKEN = "work of paying fails: FRAUD"
 CASES = [
     Case("unreachable-state", Island, "island", (), Sized),
+    Case("unknown-role", Misspelt, "asked", (), severity="warning"),
+    Case("unknown-role", Foreign, "asked", (), severity="warning"),
     Case("unreachable-transition", Unheard, "never", ("go",), Forgetful),
     Case("dead-end", Stuck, "stuck", ("fall",), Choosing),
     Case("dead-end", HalfChoosing, "choosing", ("go (not ready)",), Parent),

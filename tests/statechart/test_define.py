@@ -3,14 +3,29 @@
 import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 
-from headway import Ask, Final, History, No, Parallel, Retry, Run, State, Statechart, View, any_live
+from headway import (
+    Ask,
+    Final,
+    History,
+    No,
+    Parallel,
+    Retry,
+    Run,
+    State,
+    Statechart,
+    View,
+    any_live,
+    invariant,
+    person,
+)
 from headway.actions import count, put, topic
-from headway.errors import DefinitionError
+from headway.errors import DefinitionError, InputError
 from headway.statechart import model
 from headway.statechart.authoring import Transition
 
@@ -25,6 +40,18 @@ def always(_view: View) -> bool:
 def bump(_view: View) -> dict[str, int]:
     """Writes a number."""
     return {"n": 1}
+
+
+def blind() -> bool:
+    """Takes nothing, so it can judge nothing."""
+    return True
+
+
+WRONG: Any = 7
+"""A value of no type that fits."""
+
+MISTYPED: Any = {"quorom": 2}
+NOW = datetime(2026, 3, 2, tzinfo=UTC)
 
 
 class Verdict(BaseModel):
@@ -214,9 +241,6 @@ def states_and(make: Callable[[State, State], dict[str, object]]) -> dict[str, o
     return {"a": a, "b": b, **make(a, b)}
 
 
-WRONG: Any = 7
-"""A value of no type that fits."""
-
 MISTAKES: list[tuple[dict[str, object], str]] = [
     ({}, "has no states"),
     ({"a": State()}, "no outermost state says initial=True"),
@@ -251,7 +275,18 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     (states_and(lambda a, b: {"go": a.computes(b)}), "which is for charts with computed="),
     (states_and(lambda a, b: {"go": a.to(a, b)}), "which cannot be active together"),
     (states_and(lambda a, b: {"go": a.after("soon").to(b)}), "not a duration: 'soon'"),
-    (states_and(lambda a, b: {"go": (a.to(b), 1)[1]}), "a transition from a has no name"),
+    (states_and(lambda a, b: {"go": (a.to(b), 1)[1]}), "has no name, or its name was assigned again"),
+    (
+        states_and(lambda a, b: {"go": a.to(b, **MISTYPED)}),
+        "quorom=, which says nothing (did you mean quorum?)",
+    ),
+    (states_and(lambda a, b: {"go": a.to(b, when=blind)}), "blind must take one argument, the view"),
+    (two(c=State(run=WRONG)), "run= names a handler or is a Run(...), not 7"),
+    (two(c=State(run="x", retry=WRONG)), "retry= is a Retry(...) or several, not 7"),
+    (two(c=State(ask=WRONG)), "ask= is an Ask(...), not 7"),
+    (two(c=State(ask=Ask("m", deadline="5d", escalate=WRONG))), "escalate= says who may answer too"),
+    (states_and(lambda a, b: {"go": a.to(b, do=put(at=NOW))}), "put() takes JSON values"),
+    (states_and(lambda a, b: {"go": a.every("0s").to(b)}), "too soon or too late"),
 ]
 
 
@@ -293,6 +328,59 @@ def test_a_computed_chart_assigns_no_status() -> None:
         "waiting needs where=: the status of Wrong is computed",
         "go assigns the status started; it is computed: write .computes(started)",
     ]
+
+
+def test_one_mistake_is_told_once() -> None:
+    """A bad duration is one problem: what hangs on it is not complained about too."""
+
+    def define() -> object:
+        class Wrong(Statechart):
+            a = State(initial=True, ask=Ask("manager", deadline="soon"))
+            b = Final()
+            expire = a.on_deadline.to(b)
+            late = a.after("later").to(b)
+
+        return Wrong
+
+    assert [message.partition(" (")[0] for _, message in definition_problems(define)] == [
+        "not a duration: 'soon'",
+        "not a duration: 'later'",
+    ]
+
+
+def test_an_invariant_may_be_a_static_method_and_says_what_it_promises() -> None:
+    """The order of the decorators does not matter; a promise without words is refused."""
+
+    class Light(Statechart):
+        red, green = State(initial=True), State()
+        go = red.to(green)
+
+        @invariant("one way")
+        @staticmethod
+        def one(_view: object) -> bool:
+            return True
+
+        @staticmethod
+        @invariant("or the other")
+        def other(_view: object) -> bool:
+            return True
+
+    assert {each.name for each in Light.chart.model.invariants} == {"one", "other"}
+    bare: Any = invariant
+    with pytest.raises(TypeError, match="says what it promises"):
+        bare(lambda _view: True)
+
+
+def test_an_actor_is_no_data() -> None:
+    """Whoever forgets `by=` hears of it."""
+
+    class Light(Statechart):
+        red, green = State(initial=True), State()
+        go = red.to(green)
+
+    with pytest.raises(InputError, match="write by=ann"):
+        Light.go(person("ann"))
+    assert repr(Light.go) == "<Transition go to green>"
 
 
 def test_a_no_is_false_and_keeps_its_reason() -> None:

@@ -37,7 +37,7 @@ def has_receipt(view: View) -> bool | No:
 
 
 def within_limit(view: View) -> bool:
-    """The month's limit is reached."""
+    """The month's limit leaves room."""
     return bool(view.facts["spent"] < view.facts["limit"])
 
 
@@ -76,10 +76,12 @@ def test_it_tells_which_guards_say_no_and_why() -> None:
     (way,) = why.ways
     assert way.says_no == {
         "has_receipt": "attach a receipt first",
-        "within_limit": "The month's limit is reached.",
+        "within_limit": "not so: The month's limit leaves room.",
     }
     assert not way.open
-    assert "employee could submit, but attach a receipt first; The month's limit is reached." in str(why)
+    assert "employee could submit, but attach a receipt first; not so: The month's limit leaves room." in str(
+        why
+    )
 
 
 def test_an_instance_that_nothing_can_move_is_stuck() -> None:
@@ -97,7 +99,7 @@ def test_a_state_that_waits_for_a_person_names_roles_deadline_and_who_is_barred(
     why = explain(Expense, submitted(), NOW + timedelta(days=1, minutes=1))
     approve = next(way for way in why.ways if way.transition == "approve")
     assert why.waits == (
-        Wait(kind="person", state="review", what="an answer of manager", until=NOW + timedelta(days=2)),
+        Wait(kind="person", state="review", what="an answer from manager", until=NOW + timedelta(days=2)),
     )
     assert (approve.by, approve.barred) == (("manager",), ("ann",))
     assert [(timer.event, timer.late) for timer in why.timers] == [
@@ -115,7 +117,7 @@ def test_votes_cast_so_far_are_told() -> None:
     """A quorum that is not full yet shows who has voted."""
     voted = snapshot(step(Expense, submitted(), Expense.approve(by=BOB), NOW))
     why = explain(Expense, voted, NOW)
-    assert next(way for way in why.ways if way.transition == "approve").votes == ("bob (by)",)
+    assert next(way for way in why.ways if way.transition == "approve").votes == ("bob as manager",)
 
 
 def test_work_tells_its_attempt_and_when_it_is_due() -> None:

@@ -117,7 +117,7 @@ def test_a_guard_says_why_not() -> None:
     assert (without.code, without.objections[0].guard) == ("guard", "has_receipt")
     assert "attach a receipt first" in without.message
     too_much = claim(amount=50).refused(Claim.submit(by=ann))
-    assert [each.reason for each in too_much.objections] == ["The budget allows it."]
+    assert [each.reason for each in too_much.objections] == ["not so: The budget allows it."]
 
 
 @pytest.mark.mission("ENG-1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
@@ -83,7 +84,9 @@ def _module(module_name: str, wanted: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        return import_module(module_name)
+        # What a user's module prints while it is read must not mix with what the command answers.
+        with redirect_stdout(sys.stderr):
+            return import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and f"{module_name}.".startswith(f"{error.name}."):
             raise CommandError(

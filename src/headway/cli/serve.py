@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+from shutil import which
 from typing import Annotated
 
 import typer
@@ -56,15 +60,23 @@ def _registered() -> list[Found]:
 
 
 def _announce(address: str, found: list[Found]) -> None:
-    console, name = out(), found[0].name
+    console, name, headway = out(), found[0].name, _command()
     count = "1 chart" if len(found) == 1 else f"{len(found)} charts"
     console.print(f"\n[bold]Headway[/] explorer with {count} at [bold cyan]{address}[/]\n", highlight=False)
     console.print("Try in another terminal:", style="dim")
     for command in (
-        f"headway chart show {name}",
-        f"headway chart check {name}",
-        f"headway chart draw {name} -o chart.svg",
+        f"{headway} chart show {name}",
+        f"{headway} chart check {name}",
+        f"{headway} chart draw {name} -o chart.svg",
     ):
         console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
     console.print("\nCtrl-C stops it.", style="dim")
     console.file.flush()
+
+
+def _command() -> str:
+    """How this very command is called from here: by its name, or by its path when that is not on PATH."""
+    program = Path(sys.argv[0])
+    if program.name != "headway" or which("headway") == str(program.absolute()):
+        return "headway"
+    return os.path.relpath(program)

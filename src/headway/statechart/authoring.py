@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack
 
+from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.statechart.types import plain
@@ -176,8 +177,15 @@ class Transition:
     def __call__(
         self, data: object = None, *, by: Actor = SYSTEM, ref: str | None = None, reason: str | None = None
     ) -> Event:
-        """The event that fires this transition."""
+        """The event that fires this transition; raises InputError for an actor that lacks its `by=`."""
+        if isinstance(data, Actor):
+            raise InputError(f"{self.name} is sent by {data.id}: write by={data.id}")
         return Event(self.event, plain(data), by, ref, reason=reason)
+
+    def __repr__(self) -> str:
+        """The name, and where it leads."""
+        ends = {target.name for row in self.rows for target in row.targets}
+        return f"<Transition {self.name} to {', '.join(sorted(ends)) or 'stay'}>"
 
     @property
     def event(self) -> str:

@@ -176,7 +176,6 @@ def named_functions(whole: model.Model) -> set[str]:
     rows = whole.transitions
     names = {condition.name for row in rows for condition in row.when if isinstance(condition, model.Named)}
     names |= {row.after.name for row in rows if isinstance(row.after, model.Named)}
-    names |= {each.name for each in whole.invariants}
     for action in all_actions(whole):
         if isinstance(action, model.Call):
             names.add(action.name)

@@ -37,6 +37,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     check_choice.ambiguous,
     check_choice.eventless_loops,
     check_duties.deadlocks,
+    check_duties.roles,
     check_computed.gaps,
     check_computed.overlaps,
     check_computed.landings,

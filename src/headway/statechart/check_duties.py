@@ -9,6 +9,7 @@ from headway.statechart.check_evidence import Evidence
 from headway.statechart.findings import Finding, error, warning
 from headway.statechart.model import ROOT
 from headway.statechart.tree import Arc
+from headway.statechart.validate import suggestion
 
 
 def deadlocks(evidence: Evidence) -> Iterator[Finding]:
@@ -95,3 +96,22 @@ def _another_way(evidence: Evidence, arc: Arc) -> bool:
     others = [other for other in evidence.leaving(arc.source) if other.source.id != ROOT and other is not arc]
     alone = any(people_needed(evidence.chart, other) < 2 and other.model.quorum < 2 for other in others)  # noqa: PLR2004 - one can act alone
     return alone or evidence.stays_by_itself(arc.source) is None
+
+
+def roles(evidence: Evidence) -> Iterator[Finding]:
+    """Roles that are named once and almost like another one, or that the declared staff does not have."""
+    places: dict[str, list[tuple[str, str]]] = {}
+    for arc in evidence.chart.arcs:
+        for role in (*arc.model.by, *arc.model.countersign):
+            places.setdefault(role, []).append((_place(arc), arc.name))
+    for node in evidence.chart.order:
+        ask = node.model.ask
+        for role in () if ask is None else (*ask.roles, *(r for each in ask.escalate for r in each.roles)):
+            places.setdefault(role, []).append((node.id, ""))
+    staff = evidence.chart.model.staff
+    for role, ((state, transition), *more) in places.items():
+        others = sorted((places.keys() | staff.keys()) - {role})
+        hint = suggestion(role, others, cutoff=0.8)
+        if (hint and not more) or (staff and role not in staff and role != "system"):
+            message = f"the role {role} is {'not among the staff' if staff else 'named nowhere else'}{hint}"
+            yield warning("unknown-role", message, state=state, transition=transition)

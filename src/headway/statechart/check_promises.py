@@ -24,5 +24,9 @@ def invariants(evidence: Evidence) -> Iterator[Finding]:
             transition=each.invariant,
             path=each.path,
         )
+    for name in proof.unbound:
+        yield warning(
+            "invariant-unproved", f"no function is registered for the invariant {name}", transition=name
+        )
     if not proof.complete:
         yield warning("invariant-unproved", f"the invariants are {proof}")

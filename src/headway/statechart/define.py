@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
-from headway.clock import milliseconds
+from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, is_json
 from headway.errors import DefinitionError, Problem
 from headway.statechart import model
@@ -19,6 +20,7 @@ from headway.statechart.authoring import (
     Line,
     Making,
     Retry,
+    Row,
     Run,
     State,
     Transition,
@@ -28,7 +30,7 @@ from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
 from headway.statechart.scxml import from_scxml
 from headway.statechart.types import DataType
-from headway.statechart.validate import problems_of
+from headway.statechart.validate import problems_of, suggestion
 
 
 class Statechart:
@@ -82,12 +84,19 @@ class Statechart:
         return from_scxml(text)
 
 
-def invariant(promise: str) -> Callable[[Function], Function]:
-    """Declares that a condition holds in every state the chart can reach; the explorer proves it."""
+def invariant(promise: str) -> Callable[[Any], Any]:
+    """Declares that a condition holds in every state the chart can reach; the explorer proves it.
 
-    def mark(function: Function) -> Function:
-        function.__headway_invariant__ = promise  # type: ignore[attr-defined]  # how the class body finds it
-        function.__doc__ = function.__doc__ or promise
+    It goes on a function of an `Explored`, which may be a static method. Raises TypeError when the
+    promise is not said in words.
+    """
+    if callable(promise):
+        raise TypeError('an invariant says what it promises: @invariant("nothing is paid unapproved")')
+
+    def mark(function: Any) -> Any:
+        inner = getattr(function, "__func__", function)
+        inner.__headway_invariant__ = promise
+        inner.__doc__ = inner.__doc__ or promise
         return function
 
     return mark
@@ -96,6 +105,15 @@ def invariant(promise: str) -> Callable[[Function], Function]:
 def _acceptance(key: str, because: str) -> model.Acceptance:
     finding, _, place = key.partition(":")
     return model.Acceptance(finding=finding.strip(), place=place.strip(), because=because)
+
+
+def takes_one(function: Function) -> bool:
+    """Whether a function can be called with the view alone."""
+    try:
+        inspect.signature(function).bind(None)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _working(state: State) -> list[State]:
@@ -209,7 +227,8 @@ class _Reader:
         return (actions,) if actions else ()
 
     def _run(self, state: State) -> model.Run | None:
-        run, line = state.run, state.line
+        line = state.line
+        run: object = state.run
         if run is None:
             for word, value in (("timeout", state.timeout), ("retry", state.retry), ("errors", state.errors)):
                 if value:
@@ -217,11 +236,14 @@ class _Reader:
                         f"{state.name} has {word}= but no run= (for a time limit write .after(...))", line
                     )
             return None
+        if not isinstance(run, (str, Run)):
+            self.problem(f"run= names a handler or is a Run(...), not {run!r}", line)
+            return None
         if isinstance(run, str):
             run = Run(run, timeout=state.timeout, retry=state.retry, errors=state.errors)
         elif state.timeout or state.retry or state.errors:
             self.problem(f"{state.name} gives timeout, retry or errors beside a Run: put them into it", line)
-        policies = (run.retry,) if isinstance(run.retry, Retry) else tuple(run.retry)
+        policies = self._policies(run.retry, line)
         return model.Run(
             handler=run.handler,
             timeout=self.duration(run.timeout, line),
@@ -237,6 +259,13 @@ class _Reader:
             lost_code=run.lost_code,
         )
 
+    def _policies(self, retry: object, line: Line) -> tuple[Retry, ...]:
+        policies = retry if isinstance(retry, (list, tuple)) else (retry,)
+        for policy in policies:
+            if not isinstance(policy, Retry):
+                self.problem(f"retry= is a Retry(...) or several, not {policy!r}", line)
+        return tuple(policy for policy in policies if isinstance(policy, Retry))
+
     def _retry(self, policy: Retry, line: Line) -> model.Retry:
         return model.Retry(
             on=self.names(policy.on, line),
@@ -247,10 +276,17 @@ class _Reader:
             jitter=float(policy.jitter),
         )
 
-    def _ask(self, ask: Ask, line: Line) -> model.Ask:
+    def _ask(self, ask: object, line: Line) -> model.Ask | None:
+        if not isinstance(ask, Ask):
+            self.problem(f"ask= is an Ask(...), not {ask!r}", line)
+            return None
+        given: object = ask.escalate
+        if not isinstance(given, dict):
+            self.problem('escalate= says who may answer too, from when on: {"director": "3d"}', line)
+            given = {}
         escalate = [
             model.Escalation(roles=(role,), after=self.duration(after, line) or 0)
-            for role, after in ask.escalate.items()
+            for role, after in given.items()
         ]
         return model.Ask(
             roles=self.names(ask.roles, line),
@@ -267,6 +303,10 @@ class _Reader:
 
     def _row(self, name: str, written: Written) -> model.Transition:
         line, options = written.line, written.options
+        for word in options.keys() - Row.__annotations__.keys():
+            self.problem(
+                f"{name} has {word}=, which says nothing{suggestion(word, Row.__annotations__)}", line
+            )
         self.lines[f"{name}@{written.source.name if written.source else model.ROOT}"] = line
         source = model.ROOT if written.source is None else self._named(written.source, line)
         targets = tuple(self._named(target, line) for target in written.targets)
@@ -349,7 +389,8 @@ class _Reader:
             for row in state.rows:
                 if id(row) not in used:
                     self.problem(
-                        f"a transition from {state.name} has no name: assign it to an attribute", row.line
+                        f"a transition from {state.name} has no name, or its name was assigned again",
+                        row.line,
                     )
 
     def actions(self, doing: object, line: Line) -> tuple[model.Action, ...]:
@@ -384,6 +425,8 @@ class _Reader:
         if not name or name == "<lambda>":
             self.problem("a guard or action needs a name: write a function, not a lambda", line)
             return "lambda"
+        if not takes_one(function):
+            self.problem(f"{name} must take one argument, the view", line)
         if self.functions.setdefault(name, function) is not function:
             self.problem(f"two different functions are called {name}", line)
         return name
@@ -410,7 +453,7 @@ class _Reader:
             return milliseconds(duration)
         except ValueError as error:
             self.problem(str(error), line)
-            return None
+            return LONGEST  # a time like any other, so that one mistake is not told twice
 
     def names(self, names: object, line: Line) -> tuple[str, ...]:
         """One name or several."""

@@ -11,7 +11,8 @@ from headway.codec import Value
 from headway.errors import HeadwayError, InputError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING, Draft, draft_of
-from headway.statechart.duties import COUNTERSIGN, needs_votes, vote_key
+from headway.statechart.duties import BY, COUNTERSIGN, needs_votes, vote_key
+from headway.statechart.refusal import roles_now
 from headway.statechart.selection import verdict
 from headway.statechart.snapshot import Event, Snapshot
 from headway.statechart.tree import Arc, Node, comes_from_engine
@@ -36,6 +37,7 @@ class Way(Value):
     says_no: dict[str, str] = {}
     barred: tuple[str, ...] = ()
     votes: tuple[str, ...] = ()
+    votes_needed: int = 1
     needs_payload: bool = False
 
     @property
@@ -139,19 +141,18 @@ def _way(draft: Draft, arc: Arc) -> Way:
     if row.takes is None:
         # Without the payload a guard that reads it cannot be asked; the others can.
         for name, guard in arc.guards:
-            reason = verdict(draft, name, guard)
-            if reason is not None:
-                says_no[name] = reason
-    ask = draft.asks.get(arc.source.id)
-    by = tuple(dict.fromkeys((*row.by, *(ask.roles if ask and row.by else ()))))
+            no = verdict(draft, name, guard)
+            if no is not None:
+                says_no[name] = no.reason
     return Way(
         transition=arc.name,
         events=tuple(event for event in row.events if _from_outside(event)),
-        by=by,
+        by=roles_now(arc, draft.asks),
         targets=row.targets or row.lands,
         says_no=says_no,
         barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
         votes=_votes(draft, arc),
+        votes_needed=row.quorum + len(row.countersign),
         needs_payload=row.takes is not None,
     )
 
@@ -160,12 +161,16 @@ def _votes(draft: Draft, arc: Arc) -> tuple[str, ...]:
     if not needs_votes(arc):
         return ()
     cast = draft.votes.get(vote_key(arc), {})
-    return tuple(f"{who} ({slot.removeprefix(f'{COUNTERSIGN}:')})" for who, slot in cast.items())
+    roles = " or ".join(arc.model.by) or "anyone"
+    return tuple(
+        f"{who} as {slot.removeprefix(f'{COUNTERSIGN}:') if slot != BY else roles}"
+        for who, slot in cast.items()
+    )
 
 
 def _asks(draft: Draft) -> tuple[Wait, ...]:
     return tuple(
-        Wait(kind="person", state=state, what=f"an answer of {' or '.join(ask.roles)}", until=ask.deadline)
+        Wait(kind="person", state=state, what=f"an answer from {' or '.join(ask.roles)}", until=ask.deadline)
         for state, ask in draft.asks.items()
     )
 
@@ -203,8 +208,10 @@ def _spoken(way: Way) -> str:
     if way.says_no:
         return f"{who} could {event}, but {'; '.join(way.says_no.values())}."
     barred = f" (not {', '.join(way.barred)})" if way.barred else ""
-    voted = f"; voted: {', '.join(way.votes)}" if way.votes else ""
-    return f"{who}{barred} can {event}{voted}."
+    if way.votes:
+        wanted = f"{len(way.votes)} of {way.votes_needed} votes are in ({', '.join(way.votes)})"
+        return f"another {who}{barred} can {event}: {wanted}."
+    return f"{who}{barred} can {event}."
 
 
 def lasted(why: Why, now: datetime) -> str:

@@ -48,7 +48,7 @@ def from_document(document: object, functions: Iterable[Any] = ()) -> Chart:
     if problems:
         raise DefinitionError(whole.name, tuple(problems))
     calls, types = _bindings(functions)
-    wanted = named_functions(whole)
+    wanted = named_functions(whole) | {each.name for each in whole.invariants}
     return Chart(whole, {name: call for name, call in calls.items() if name in wanted}, types)
 
 

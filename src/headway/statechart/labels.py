@@ -87,7 +87,8 @@ def effects(actions: Iterable[model.Action]) -> list[str]:
 def ask(wanted: model.Ask) -> str:
     """Whom a state asks, and until when: `ask manager ≤ 2d`."""
     limit = f" ≤ {spell(wanted.deadline)}" if wanted.deadline is not None else ""
-    return f"ask {', '.join(wanted.roles)}{limit}"
+    further = "".join(f", {'/'.join(each.roles)} after {spell(each.after)}" for each in wanted.escalate)
+    return f"ask {', '.join(wanted.roles)}{further}{limit}"
 
 
 def work(run: model.Run) -> str:

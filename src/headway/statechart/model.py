@@ -312,6 +312,7 @@ class Fact(Value):
     kind: Literal["given", "counter", "record", "instances"] = "given"
     key: str = ""
     meaning: str = ""
+    example: Any = None
 
 
 class Acceptance(Value):

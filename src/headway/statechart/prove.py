@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from headway.codec import Value
 from headway.statechart.chart import Charted, chart_of
 from headway.statechart.explore import Exploration, Reached, explore
 from headway.statechart.refusal import No
 from headway.statechart.tree import Function
+from headway.statechart.validate import suggestion
 
 MOST_ROUNDS = 8
 
@@ -49,13 +50,21 @@ class Explored:
         return frozenset(self._node.snapshot.work)
 
     def in_state(self, name: str) -> bool:
-        """Whether a state is active."""
+        """Whether a state is active; raises LookupError for a state that does not exist."""
+        _must_be(name, self._explored.chart.nodes, "state")
         return name in self.states
 
     def fired(self, name: str) -> bool:
-        """Whether a transition was taken on the way here."""
+        """Whether a transition was taken on the way here; raises LookupError for one that does not exist."""
+        _must_be(name, {row.name for row in self._explored.chart.model.transitions}, "transition")
         self._asked.add(name)
         return name in self._node.fired
+
+
+def _must_be(name: str, known: Collection[str], kind: str) -> None:
+    """A name that is none would make an invariant hold for the wrong reason."""
+    if name not in known:
+        raise LookupError(f"there is no {kind} {name!r}{suggestion(name, known)}")
 
 
 class Violation(Value):
@@ -82,11 +91,12 @@ class Proof(Value):
     violations: tuple[Violation, ...]
     configurations: int
     complete: bool
+    unbound: tuple[str, ...] = ()
 
     @property
     def ok(self) -> bool:
         """Whether every invariant holds in every configuration."""
-        return self.complete and not self.violations
+        return self.complete and not self.violations and not self.unbound
 
     def __iter__(self) -> Iterator[Violation]:
         """The violations."""
@@ -100,6 +110,8 @@ class Proof(Value):
         """The outcome in words."""
         if self.violations:
             return "\n".join(str(each) for each in self.violations)
+        if self.unbound:
+            return f"not proved: no function is registered for {', '.join(self.unbound)}"
         if not self.complete:
             return f"not proved: limit reached after {self.configurations} configurations"
         return f"proved for all {self.configurations} reachable configurations"
@@ -127,6 +139,7 @@ def prove(chart: Charted, *, limit: int = 20_000, explored: Exploration | None =
         violations=tuple(violations),
         configurations=len(explored),
         complete=explored.complete,
+        unbound=tuple(name for name in names if name not in ready.functions),
     )
 
 

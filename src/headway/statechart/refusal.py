@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, NoReturn
 
 from headway.codec import Value
+from headway.errors import RefusedError
 from headway.statechart.chart import Chart
-from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.snapshot import Event, OpenAsk, Snapshot
 from headway.statechart.tree import Arc, Node, comes_from_engine, names_matching
+from headway.statechart.validate import suggestion
 
 Code = Literal[
     "illegal",
@@ -30,6 +32,7 @@ Code = Literal[
     "fault",
     "runaway",
 ]
+
 
 class Veto(Exception):  # noqa: N818 - it is no error of anybody: a step says no from deep inside
     """Raised inside a step to refuse it whole."""
@@ -88,12 +91,28 @@ class Refusal(Value):
         """False, so that `if step(...)` asks whether it went through."""
         return False
 
+    def __str__(self) -> str:
+        """The message."""
+        return self.message
 
-PRECEDENCE: tuple[Code, ...] = ("guard", "duty", "payload", "actor")
+    def unwrap(self) -> NoReturn:
+        """Raises RefusedError: for callers who know that the event must go through."""
+        raise RefusedError(self.message, self)
+
+
+PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "actor")
 """Of several objections, the one that came furthest names the refusal."""
 
 
-def allowed_now(active: tuple[Node, ...] | list[Node]) -> tuple[Allowed, ...]:
+def roles_now(arc: Arc, asks: Mapping[str, OpenAsk]) -> tuple[str, ...]:
+    """Who may fire a transition: its own roles, and those that the ask of its state was escalated to."""
+    ask, asked = asks.get(arc.source.id), arc.source.model.ask
+    if ask is None or asked is None or not arc.by.intersection(asked.roles):
+        return arc.model.by
+    return tuple(dict.fromkeys((*arc.model.by, *ask.roles)))
+
+
+def allowed_now(active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
     """The events that some transition of the active states waits for from outside."""
     found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
     active_ids = {node.id for node in active}
@@ -103,14 +122,12 @@ def allowed_now(active: tuple[Node, ...] | list[Node]) -> tuple[Allowed, ...]:
                 for event in arc.model.events:
                     if comes_from_engine(event) or arc.excludes & active_ids:
                         continue
-                    targets = arc.model.targets or arc.model.lands
-                    found.setdefault(
-                        (event, arc.model.by), Allowed(event=event, by=arc.model.by, targets=targets)
-                    )
+                    by, targets = roles_now(arc, asks), arc.model.targets or arc.model.lands
+                    found.setdefault((event, by), Allowed(event=event, by=by, targets=targets))
     return tuple(found.values())
 
 
-def _upward(active: tuple[Node, ...] | list[Node]) -> list[Node]:
+def _upward(active: Sequence[Node]) -> list[Node]:
     ordered = sorted(active, key=lambda node: node.index, reverse=True)
     return [*ordered, ordered[0].upward[-1]] if ordered else []
 
@@ -125,7 +142,7 @@ def refuse(
         message=veto.message,
         event=event.name,
         states=snapshot.states,
-        allowed=allowed_now(active),
+        allowed=allowed_now(active, snapshot.asks),
         objections=tuple(objections),
     )
 
@@ -144,7 +161,8 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     arcs = _everywhere(chart, event.name)
     active = {node.id for node in chart.configuration(snapshot.states)}
     if not arcs:
-        message = f"no transition of {chart.name} waits for {event.name!r}"
+        hint = suggestion(event.name, chart.spoken)
+        message = f"no transition of {chart.name} waits for {event.name!r}{hint}"
         return refuse(chart, snapshot, event, Veto("unknown_event", message))
     reached = [arc for arc in arcs if active & {*arc.model.targets, *arc.model.lands}]
     if reached:
@@ -152,7 +170,9 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     if snapshot.ended:
         message = f"{snapshot.state} is terminal: {event.name} is not possible any more"
         return refuse(chart, snapshot, event, Veto("terminal", message))
-    names = ", ".join(dict.fromkeys(each.event for each in allowed_now(chart.configuration(snapshot.states))))
+    names = ", ".join(
+        dict.fromkeys(each.event for each in allowed_now(chart.configuration(snapshot.states), snapshot.asks))
+    )
     message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
     return refuse(chart, snapshot, event, Veto("illegal", message))
 

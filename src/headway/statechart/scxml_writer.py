@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from headway.codec import Value, to_data
 from headway.statechart import model
-from headway.statechart.chart import Chart
+from headway.statechart.chart import Charted, chart_of
 from headway.statechart.expressions import inline_value
 from headway.statechart.scxml_reader import OWN, SCXML
 
@@ -36,9 +36,9 @@ class Tag(NamedTuple):
     text: str = ""
 
 
-def to_scxml(chart: Chart) -> str:
-    """The SCXML document of a chart."""
-    lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_lines(_root(chart.model), "")]
+def to_scxml(chart: Charted) -> str:
+    """The SCXML document of a chart, or of a class that declares one."""
+    lines = ['<?xml version="1.0" encoding="UTF-8"?>', *_lines(_root(chart_of(chart).model), "")]
     return "\n".join(lines) + "\n"
 
 

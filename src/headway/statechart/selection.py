@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from headway.statechart.draft import Draft
 from headway.statechart.duties import duty_objection
 from headway.statechart.expressions import EvaluationError, Expression, truthy
-from headway.statechart.refusal import Code, No, Objection
+from headway.statechart.refusal import Code, No, Objection, roles_now
 from headway.statechart.snapshot import Event
 from headway.statechart.tree import Arc, Node, domain_given
 from headway.statechart.types import Mismatch
@@ -92,7 +93,7 @@ def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
         return False
     if outside:
         if arc.by and not may_fire(draft, arc, event):
-            wanted = " or ".join(sorted(arc.by))
+            wanted = " or ".join(roles_now(arc, draft.asks))
             _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
             return False
         if arc.takes is not None and not _fits(draft, arc, event):
@@ -101,9 +102,9 @@ def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
             _object(draft, arc, "duty", reason)
             return False
     for name, guard in arc.guards:
-        reason = verdict(draft, name, guard)
-        if reason is not None:
-            _object(draft, arc, "guard", reason, guard=name)
+        no = verdict(draft, name, guard)
+        if no is not None:
+            _object(draft, arc, no.code, no.reason, guard=name)
             return False
     return True
 
@@ -113,9 +114,7 @@ def may_fire(draft: Draft, arc: Arc, event: Event) -> bool:
     roles = event.by.roles
     if arc.by & roles or roles.intersection(arc.model.countersign):
         return True
-    ask = draft.asks.get(arc.source.id)
-    asked = arc.source.model.ask
-    return bool(ask and asked and arc.by.intersection(asked.roles) and roles.intersection(ask.roles))
+    return bool(draft.asks) and not roles.isdisjoint(roles_now(arc, draft.asks))
 
 
 def _described(event: Event) -> str:
@@ -133,8 +132,15 @@ def _fits(draft: Draft, arc: Arc, event: Event) -> bool:
     return True
 
 
-def verdict(draft: Draft, name: str, guard: object) -> str | None:
-    """None when a guard says yes; its reason when it says no."""
+class Denial(NamedTuple):
+    """A guard's no: as it meant it (guard), or because it broke (fault)."""
+
+    code: Code
+    reason: str
+
+
+def verdict(draft: Draft, name: str, guard: object) -> Denial | None:
+    """None when a guard says yes; its reason when it says no, or could not say."""
     if isinstance(guard, Expression):
         return _formula_verdict(draft, guard)
     try:
@@ -142,20 +148,21 @@ def verdict(draft: Draft, name: str, guard: object) -> str | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return f"{name} failed: {type(error).__name__}: {error}"
+        return Denial("fault", f"{name} failed: {type(error).__name__}: {error}")
     if isinstance(answer, No):
-        return str(answer.reason)
+        return Denial("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]
-    return said or f"{name} says no"
+    return Denial("guard", f"not so: {said}" if said else f"{name} says no")
 
 
-def _formula_verdict(draft: Draft, guard: Expression) -> str | None:
+def _formula_verdict(draft: Draft, guard: Expression) -> Denial | None:
     try:
-        return None if truthy(guard.evaluate(draft.view)) else f"{guard.text} does not hold"
+        holds = truthy(guard.evaluate(draft.view))
     except EvaluationError as error:
         if draft.chart.scripted:
             draft.internal.append(Event("error.execution", {"message": str(error)}))
-        return str(error)
+        return Denial("fault", str(error))
+    return None if holds else Denial("guard", f"{guard.text} does not hold")
 
 
 def _object(draft: Draft, arc: Arc, code: Code, reason: str, *, guard: str = "") -> None:

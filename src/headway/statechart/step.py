@@ -32,6 +32,14 @@ class Step(Value):
     history: tuple[Row, ...] = ()
     effects: tuple[Effect, ...] = ()
 
+    def __str__(self) -> str:
+        """Where the instance stands."""
+        return f"{self.snapshot.instance} is in {' + '.join(self.snapshot.states)}"
+
+    def unwrap(self) -> Step:
+        """The step itself: for callers who know that the event must go through."""
+        return self
+
 
 def step(
     chart: Charted, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any] = NOTHING

@@ -389,11 +389,11 @@ def _nesting(place: str, block: Iterable[model.Action]) -> Found:
     yield place, f"actions are nested deeper than {DEEPEST_ACTIONS} levels"
 
 
-def suggestion(name: str, known: Iterable[str]) -> str:
-    """` (did you mean x?)` when a known name is close."""
+def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
+    """` (did you mean x?)` when a known name is at least that close."""
     # Comparing is quadratic in the length of names, and a document from outside may have thousands.
     short = [each for each in islice(known, MOST_COMPARED) if len(each) <= LONGEST_COMPARED]
-    close = difflib.get_close_matches(name[:LONGEST_COMPARED], short, n=1)
+    close = difflib.get_close_matches(name[:LONGEST_COMPARED], short, n=1, cutoff=cutoff)
     return f" (did you mean {close[0]}?)" if close else ""
 
 

@@ -51,9 +51,10 @@ def explorer(found: Iterable[Found], hosts: Iterable[str] = (), clock: Clock | N
 
 
 def _welcoming(charts: Charts) -> str:
-    """The chart to begin with: the first whose drawing is seen whole, else the first."""
-    small = (slug for slug, shown in charts.by_slug.items() if len(shown.chart.nodes) <= SMALL)
-    return next(small, next(iter(charts.by_slug)))
+    """The chart to begin with: one whose drawing is seen whole, and that asks a person if there is one."""
+    small = [slug for slug, shown in charts.by_slug.items() if len(shown.chart.nodes) <= SMALL]
+    asking = [slug for slug in small if any(state.ask for state in charts.get(slug).chart.model.states)]
+    return next(iter([*asking, *small, *charts.by_slug]))
 
 
 async def _tell_http(_request: Request, error: Exception) -> Response:

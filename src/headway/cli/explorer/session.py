@@ -105,8 +105,9 @@ def begin(chart: Chart, now: datetime, context: object, facts: Mapping[str, Any]
 
 
 def first_facts(facts: tuple[Fact, ...]) -> dict[str, Any]:
-    """Facts before anybody says otherwise: most are counts and limits, so 0; a record is not there."""
-    return {fact.name: None if fact.kind == "record" else 0 for fact in facts}
+    """Facts before anybody says otherwise: the chart's examples, else 0 for a count and no record."""
+    unsaid = {"record": None}
+    return {fact.name: unsaid.get(fact.kind, 0) if fact.example is None else fact.example for fact in facts}
 
 
 class Sessions:

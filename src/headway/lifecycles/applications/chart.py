@@ -32,9 +32,9 @@ FACTS = (
     ),
     Fact(name="recentTasks", meaning="tasks the user created in the last hour"),
     Fact(name="runningTasks", meaning="tasks of the user that are queued, in progress or waiting"),
-    Fact(name="rateLimit", meaning="tasks an hour the user may create"),
-    Fact(name="concurrencyLimit", meaning="tasks the user may run at once"),
-    Fact(name="planLimit", meaning="applications the user's plan covers"),
+    Fact(name="rateLimit", meaning="tasks an hour the user may create", example=10),
+    Fact(name="concurrencyLimit", meaning="tasks the user may run at once", example=3),
+    Fact(name="planLimit", meaning="applications the user's plan covers", example=50),
 )
 
 

@@ -111,7 +111,7 @@ class Job(
     version=1,
     name="supervision.job",
     context=JobData,
-    facts=(model.Fact(name="free_workers", meaning="how many workers can be allocated now"),),
+    facts=(model.Fact(name="free_workers", meaning="how many workers can be allocated now", example=3),),
     cancel="cancel",
     max_depth=DEEPEST + 1,  # the workers of a job at the greatest depth are one deeper
 ):

@@ -1,0 +1,74 @@
+"""The commands about the database's schema: up, status, down."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Annotated, TypeVar
+
+import typer
+from rich.table import Table
+
+from headway.cli.charts import write
+from headway.cli.failure import CommandError
+from headway.cli.formats import as_json
+from headway.cli.present import out
+from headway.store import migrate
+from headway.store.migrate import Database, Migration, Status
+from headway.store.sqlite import sqlite_database
+
+T = TypeVar("T")
+
+db = typer.Typer(help="Keep the database's schema: up, status, down.", no_args_is_help=True)
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--database",
+        envvar="HEADWAY_DATABASE",
+        help="The database: sqlite:///file.db or postgresql://user@host/name.",
+    ),
+]
+DEFAULT = "sqlite:///headway.db"
+
+
+@db.command()
+def up(database: Url = DEFAULT) -> None:
+    """Bring the schema to the version this Headway needs; a SQLite file is made when it is missing."""
+    steps = _with(database, migrate.up)
+    _tell("applied", steps, "The schema is up to date.")
+
+
+@db.command()
+def status(
+    database: Url = DEFAULT,
+    *,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
+) -> None:
+    """Show which migrations were applied and which are pending. Exit code 1: some are pending."""
+    found = _with(database, migrate.status)
+    if json:
+        write(as_json(_as_data(found)))
+    else:
+        out().print(_table(found))
+    if found.pending:
+        raise typer.Exit(1)
+
+
+@db.command()
+def down(
+    database: Url = DEFAULT,
+    *,
+    to: Annotated[
+        int | None, typer.Option(min=0, help="The version to go back to; the one before the last if none is given.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, although what the tables hold is lost.")] = False,
+) -> None:
+    """Take migrations back, the last first. What stood in their tables is lost."""
+    standing = len(_with(database, migrate.status).applied)
+    target = max(0, standing - 1) if to is None else to
+    if target < standing and not yes:
+        typer.confirm(f"Go back from version {standing} to {target} and lose what stands in the tables?", abort=True)
+    steps = _with(database, lambda opened: migrate.down(opened, target))
+    _tell("took back", steps, "There was nothing to take back.")

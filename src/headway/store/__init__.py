@@ -1,0 +1,1 @@
+"""Where instances live between two events: one port, a SQLite and a PostgreSQL behind it."""

@@ -1,0 +1,162 @@
+"""Brings a database's schema to the version that this code needs, by numbered files of SQL."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib import resources
+from typing import Any, NamedTuple, Protocol
+
+from headway.clock import Clock, SystemClock
+from headway.errors import SchemaError, StoreError
+
+FILE = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.(?P<way>up|down)\.sql")
+VERSIONS_EXIST = {
+    "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'schema_version'",
+    "postgres": "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version'",
+}
+MAKE_VERSIONS = """
+CREATE TABLE IF NOT EXISTS schema_version (
+    version    INTEGER NOT NULL PRIMARY KEY,
+    name       TEXT NOT NULL,
+    checksum   TEXT NOT NULL,
+    applied_at TEXT NOT NULL
+);
+"""
+APPLIED = "SELECT version, name, checksum, applied_at FROM schema_version ORDER BY version"
+
+
+class Database(Protocol):
+    """What the migrations need of a database; raises StoreError and its kin."""
+
+    dialect: str
+    """The folder of its migrations: sqlite or postgres."""
+
+    async def execute(self, sql: str) -> object:
+        """Run statements, separated by semicolons, in one transaction."""
+
+    async def fetch(self, sql: str) -> Sequence[Sequence[Any]]:
+        """The rows a query answers with."""
+
+
+class Migration(NamedTuple):
+    """One step of the schema, there and back."""
+
+    version: int
+    name: str
+    up: str
+    down: str
+
+    @property
+    def checksum(self) -> str:
+        """Tells whether the file has changed since it was applied."""
+        return sha256(self.up.encode()).hexdigest()
+
+
+class Applied(NamedTuple):
+    """A step that a database has taken."""
+
+    version: int
+    name: str
+    checksum: str
+    applied_at: str
+
+
+class Status(NamedTuple):
+    """Where a database stands."""
+
+    applied: tuple[Applied, ...]
+    pending: tuple[Migration, ...]
+
+
+def migrations(dialect: str) -> tuple[Migration, ...]:
+    """The steps this code knows, in order; raises SchemaError when their files do not fit together."""
+    folder = resources.files(__package__) / "migrations" / dialect
+    return ordered({file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()})
+
+
+def ordered(files: Mapping[str, str]) -> tuple[Migration, ...]:
+    """Files as steps: numbered from 1 without a gap, each with its way up and its way down."""
+    named = [match for name in sorted(files) if (match := FILE.fullmatch(name))]
+    steps = {(int(match["version"]), match["name"]): match["version"] for match in named}
+    if [version for version, _ in steps] != [*range(1, len(steps) + 1)]:
+        raise SchemaError(f"the migrations are not numbered from 1 without a gap: {', '.join(sorted(files))}")
+    return tuple(
+        Migration(version, name, *(_text(files, f"{number}_{name}.{way}.sql") for way in ("up", "down")))
+        for (version, name), number in steps.items()
+    )
+
+
+async def status(database: Database) -> Status:
+    """What was applied and what is pending; raises SchemaError when the two do not fit together."""
+    known = migrations(database.dialect)
+    applied = await _applied(database)
+    _compare(applied, known)
+    return Status(applied, known[len(applied) :])
+
+
+async def check(database: Database) -> None:
+    """Raises SchemaError unless the database stands where this code needs it."""
+    if pending := (await status(database)).pending:
+        raise SchemaError(
+            f"the database's schema is at version {pending[0].version - 1} and this Headway needs version"
+            f" {pending[-1].version}: run `headway db up`"
+        )
+
+
+async def up(database: Database, clock: Clock | None = None) -> Sequence[Migration]:
+    """Apply what is pending, each step in a transaction of its own; answers the steps."""
+    taken: list[Migration] = []
+    while pending := (await status(database)).pending:
+        try:
+            await database.execute(_upward(pending[0], (clock or SystemClock()).now().isoformat()))
+            taken.append(pending[0])
+        except StoreError:
+            if (await status(database)).pending == pending:  # nobody else took the step at the same time
+                raise
+    return taken
+
+
+async def down(database: Database, to: int) -> Sequence[Migration]:
+    """Take back the steps after a version, the last first; answers them."""
+    known = migrations(database.dialect)
+    back = [known[each.version - 1] for each in reversed((await status(database)).applied) if each.version > to]
+    for step in back:
+        await database.execute(f"{step.down}\n;DELETE FROM schema_version WHERE version = {step.version};")
+    return back
+
+
+def _text(files: Mapping[str, str], name: str) -> str:
+    if name not in files:
+        raise SchemaError(f"the migration {name} is missing")
+    return files[name]
+
+
+async def _applied(database: Database) -> tuple[Applied, ...]:
+    if not await database.fetch(VERSIONS_EXIST[database.dialect]):
+        return ()
+    return tuple(Applied(*row) for row in await database.fetch(APPLIED))
+
+
+def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:
+    if [each.version for each in applied] != [*range(1, len(applied) + 1)]:
+        raise SchemaError(f"a step of the database's schema is missing: it has {[each.version for each in applied]}")
+    if len(applied) > len(known):
+        raise SchemaError(
+            f"the database's schema is at version {len(applied)} and this Headway knows only {len(known)}: install"
+            " the version of Headway whose `headway db up` was run last"
+        )
+    for done, step in zip(applied, known, strict=False):
+        if (done.name, done.checksum) != (step.name, step.checksum):
+            raise SchemaError(
+                f"migration {step.version} ({step.name}) is not the one that was applied on {done.applied_at}:"
+                " a migration never changes, write a new one and run `headway db up`"
+            )
+
+
+def _upward(step: Migration, at: str) -> str:
+    """The version's row comes first: of two who take the same step at once, the second stops there."""
+    row = f"({step.version}, '{step.name}', '{step.checksum}', '{at}')"
+    insert = f"INSERT INTO schema_version (version, name, checksum, applied_at) VALUES {row};"
+    return f"{MAKE_VERSIONS}{insert}\n{step.up}"

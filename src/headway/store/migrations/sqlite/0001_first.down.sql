@@ -1,0 +1,10 @@
+DROP TABLE counter;
+DROP TABLE record;
+DROP TABLE idempotency;
+DROP TABLE outbox;
+DROP TABLE ask;
+DROP TABLE work;
+DROP TABLE timer;
+DROP TABLE history;
+DROP TABLE instance;
+DROP TABLE chart_version;

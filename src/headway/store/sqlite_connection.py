@@ -1,0 +1,130 @@
+"""A connection to SQLite that speaks of its failures in Headway's errors."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeVar
+
+from headway.errors import InputError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
+
+T = TypeVar("T")
+
+MEMORY = ":memory:"
+PAGES_IN_MEMORY = -32 * 1024  # in KiB, as SQLite wants it
+UNAVAILABLE = {
+    sqlite3.SQLITE_BUSY: "the database is locked by another process",
+    sqlite3.SQLITE_LOCKED: "the database is locked",
+    sqlite3.SQLITE_IOERR: "the database's file cannot be read or written",
+    sqlite3.SQLITE_CANTOPEN: "the database's file cannot be opened",
+    sqlite3.SQLITE_READONLY: "the database's file may not be written",
+    sqlite3.SQLITE_CORRUPT: "the database's file is damaged",
+    sqlite3.SQLITE_NOTADB: "the file is not a database",
+}
+DUPLICATES = {sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE}
+UNFIT = (OverflowError, UnicodeError)
+
+
+class ConflictError(StoreError):
+    """Someone else has written what this transaction wanted to write: it must start over."""
+
+
+class Connection:
+    """One connection, to be used on the thread that made it."""
+
+    def __init__(self, path: str, *, patience: int, create: bool = False, read_only: bool = False) -> None:
+        try:
+            self._raw = _connect(path, patience, create=create)
+            for pragma in _pragmas(path, read_only=read_only):
+                self._raw.execute(pragma)
+        except sqlite3.Error as error:
+            raise translated(error) from error
+
+    def fetch(self, sql: str, values: Sequence[Any] | dict[str, Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows a statement answers with."""
+        try:
+            return self._raw.execute(sql, values).fetchall()
+        except (sqlite3.Error, *UNFIT) as error:
+            raise translated(error) from error
+
+    def write(self, sql: str, rows: Iterable[Sequence[Any]]) -> int:
+        """Run a statement for each of some rows; answers how many rows of the database it has changed."""
+        try:
+            return self._raw.executemany(sql, rows).rowcount
+        except (sqlite3.Error, *UNFIT) as error:
+            raise translated(error) from error
+
+    def script(self, sql: str) -> None:
+        """Run statements in one transaction."""
+        try:
+            self._raw.executescript(f"BEGIN IMMEDIATE;\n{sql}\n;COMMIT;")
+        except sqlite3.Error as error:
+            self._roll_back()
+            raise translated(error) from error
+
+    def transaction(self, job: Callable[[Connection], T]) -> T:
+        """Run a job in a transaction: all it has written stays, or nothing when it raises."""
+        self.fetch("BEGIN IMMEDIATE")
+        try:
+            answer = job(self)
+            self._commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        return answer
+
+    def close(self) -> None:
+        """Disconnect."""
+        with suppress(sqlite3.Error):  # the last checkpoint may fail; what was committed stands in the log
+            self._raw.close()
+
+    def _commit(self) -> None:
+        try:
+            self._raw.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise translated(error, committing=True) from error
+
+    def _roll_back(self) -> None:
+        if self._raw.in_transaction:
+            with suppress(sqlite3.Error):  # the error that led here says more
+                self._raw.execute("ROLLBACK")
+
+
+def _connect(path: str, patience: int, *, create: bool) -> sqlite3.Connection:
+    if path != MEMORY and not create and not Path(path).exists():
+        raise SchemaError(f"there is no database at {path}: make one with `headway db up`")
+    return sqlite3.connect(path, timeout=patience / 1_000, isolation_level=None, cached_statements=256)
+
+
+def _pragmas(path: str, *, read_only: bool) -> Iterable[str]:
+    if path != MEMORY:
+        yield "PRAGMA journal_mode = WAL"
+    yield "PRAGMA synchronous = FULL"
+    yield "PRAGMA foreign_keys = ON"
+    yield f"PRAGMA cache_size = {PAGES_IN_MEMORY}"
+    if read_only:
+        yield "PRAGMA query_only = ON"
+
+
+def translated(error: Exception, *, committing: bool = False) -> Exception:
+    """What an error of SQLite means to those who use the store."""
+    if isinstance(error, UNFIT):
+        return InputError(f"the store cannot hold this: {error}")
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:
+        return StoreError(f"SQLite: {error}")
+    if code in DUPLICATES:
+        return ConflictError(f"SQLite: {error}")
+    return _by_kind(code & 0xFF, str(error), committing=committing)
+
+
+def _by_kind(kind: int, said: str, *, committing: bool) -> StoreError:
+    if kind == sqlite3.SQLITE_FULL:
+        return StoreFullError(f"there is no room left for the database ({said}); nothing was changed")
+    if kind in UNAVAILABLE:
+        # When the log cannot be synced, its last record may be on the disk all the same.
+        doubtful = committing and kind == sqlite3.SQLITE_IOERR
+        return StoreUnavailableError(f"{UNAVAILABLE[kind]} ({said})", maybe_committed=doubtful)
+    return StoreError(f"SQLite: {said}")

@@ -1,0 +1,95 @@
+"""A thread that owns one connection: whoever needs it hands in a job and awaits the answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, NamedTuple, TypeVar
+
+from headway.errors import StoreUnavailableError
+from headway.store.sqlite_connection import Connection
+
+T = TypeVar("T")
+Outcome = tuple[Any, BaseException | None]
+
+
+class Call(NamedTuple):
+    """A job, and who waits for its outcome."""
+
+    job: Callable[[Connection], Any]
+    caller: asyncio.Future[Outcome]
+
+
+class SqliteThread:
+    """Runs jobs on a connection, one after the other and each to its end, even when nobody waits any more."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._connect = connect
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._thread: Thread | None = None
+
+    async def start(self) -> None:
+        """Connect; raises what connecting raises."""
+        if self._thread:
+            return
+        # A process that never closes its store must still be able to end: SQLite undoes what was open.
+        self._thread = Thread(target=self._serve, name="headway-sqlite", daemon=True)
+        self._thread.start()
+        try:
+            await self.call(lambda connection: None)
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Finish the jobs that were handed in, disconnect, and end the thread."""
+        thread, self._thread = self._thread, None
+        if not thread:
+            return
+        last = asyncio.get_running_loop().create_future()
+        self._calls.put(Call(lambda connection: connection.close(), last))
+        self._calls.put(None)
+        await last
+        thread.join()
+
+    async def call(self, job: Callable[[Connection], T]) -> T:
+        """The answer of a job; raises what the job raises."""
+        if not self._thread:
+            raise StoreUnavailableError("the store is not open")
+        caller: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+        self._calls.put(Call(job, caller))
+        answer, error = await caller
+        if error is not None:
+            raise error
+        return answer  # type: ignore[no-any-return]  # what the job returned
+
+    def _serve(self) -> None:
+        connection: Connection | BaseException
+        try:
+            connection = self._connect()
+        except BaseException as error:  # noqa: BLE001 - it belongs to the callers
+            connection = error
+        while call := self._calls.get():
+            _deliver(call.caller, _outcome(call.job, connection))
+
+
+def _outcome(job: Callable[[Connection], Any], connection: Connection | BaseException) -> Outcome:
+    if isinstance(connection, BaseException):
+        return None, connection
+    try:
+        return job(connection), None
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller, and the thread lives on
+        return None, error
+
+
+def _deliver(caller: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    with suppress(RuntimeError):  # the caller's loop has closed: nobody waits
+        caller.get_loop().call_soon_threadsafe(_settle, caller, outcome)
+
+
+def _settle(caller: asyncio.Future[Outcome], outcome: Outcome) -> None:
+    if not caller.done():
+        caller.set_result(outcome)
