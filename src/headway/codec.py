@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
@@ -52,6 +54,38 @@ def from_data(kind: type[T], data: object) -> T:
         return msgspec.convert(data, kind)
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         raise InputError(f"not a {_name(kind)}: {error}") from error
+
+
+def fingerprint(value: object) -> bytes:
+    """The JSON text of a value, the same for equal values whatever order their sets and keys have."""
+    try:
+        return msgspec.json.encode(value, order="deterministic")
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def as_json(value: object) -> Any:
+    """A value as JSON would bring it back; raises InputError for what JSON cannot hold."""
+    text = encode(value)
+    if b"null" in text and _has_non_finite(value):
+        raise InputError("not JSON: a number that is not finite")
+    try:
+        return msgspec.json.decode(text)
+    except msgspec.MsgspecError as error:
+        raise InputError(f"not JSON: {error}") from error
+
+
+def _has_non_finite(value: object) -> bool:
+    pending = [value]
+    while pending:
+        item = pending.pop()
+        if isinstance(item, float) and not math.isfinite(item):
+            return True
+        if isinstance(item, Mapping):
+            pending += item.values()
+        elif isinstance(item, (list, tuple, set, frozenset)):
+            pending += item
+    return False
 
 
 def is_json(data: object) -> bool:

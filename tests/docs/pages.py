@@ -2,7 +2,8 @@
 
 A page's examples run in order, in one namespace and one empty folder:
 
-- a ``python`` block is executed, and with ``<!-- file: name.py -->`` before it also saved under that name;
+- a ``python`` block is executed, and with ``<!-- file: name.py -->`` before it also saved under that name, and
+  later blocks may import it;
 - a ``text`` block with ``<!-- output -->`` before it is what the block above it printed;
 - ``$ headway …`` and ``$ python …`` in a ``console`` block are run, and print what is shown below them, if
   anything is; other commands are for the reader;
@@ -71,8 +72,17 @@ class Page:
         self.printed = ""
 
     def run(self) -> None:
+        """Run each block by its language; the files it saved are no modules any more when it is over."""
+        known = set(sys.modules)
+        try:
+            self.run_blocks(self.path.read_text(encoding="utf-8"))
+        finally:
+            for name in [name for name, module in sys.modules.items() if module is self.module]:
+                if name not in known:
+                    del sys.modules[name]
+
+    def run_blocks(self, text: str) -> None:
         """Run each block by its language."""
-        text = self.path.read_text(encoding="utf-8")
         assert not INDENTED.search(text), "an indented example would never run: move it to the margin"
         for block in blocks(text):
             if SKIP.fullmatch(block.note):
@@ -90,7 +100,9 @@ class Page:
     def run_python(self, block: Block) -> None:
         """Execute a block so that its errors point to the line of the page."""
         if block.note.startswith("file: "):
-            (self.folder / block.note.removeprefix("file: ")).write_text(block.body, encoding="utf-8")
+            name = block.note.removeprefix("file: ")
+            (self.folder / name).write_text(block.body, encoding="utf-8")
+            sys.modules[name.removesuffix(".py")] = self.module
         code = compile("\n" * block.line + block.body, self.path, "exec")
         with contextlib.redirect_stdout(io.StringIO()) as output:
             exec(code, self.module.__dict__)  # noqa: S102 (the project's own documentation)

@@ -52,6 +52,7 @@ class Misspelt(Statechart):
     bought, refused = Final(), Final()
     approve = asked.to(bought, by="manger")
     refuse = asked.to(refused, by="manager")
+    postpone = asked.stay(by="manager")
     expire = asked.after("7d").to(refused)
 
 

@@ -117,7 +117,7 @@ def test_votes_cast_so_far_are_told() -> None:
     """A quorum that is not full yet shows who has voted."""
     voted = snapshot(step(Expense, submitted(), Expense.approve(by=BOB), NOW))
     why = explain(Expense, voted, NOW)
-    assert next(way for way in why.ways if way.transition == "approve").votes == ("bob as manager",)
+    assert next(way for way in why.ways if way.transition == "approve").votes == ("bob",)
 
 
 def test_work_tells_its_attempt_and_when_it_is_due() -> None:
@@ -127,8 +127,9 @@ def test_work_tells_its_attempt_and_when_it_is_due() -> None:
     work = paying.work["paying"]
     failed = snapshot(step(Expense, paying, work_failed(work.id, 1, "busy"), NOW))
     why = explain(Expense, failed, NOW)
+    begins = (NOW + timedelta(seconds=2)).isoformat()
     assert why.waits == (
-        Wait(kind="work", state="paying", what="the work pay (attempt 2)", until=NOW + timedelta(seconds=2)),
+        Wait(kind="work", state="paying", what=f"the work pay (attempt 2), which begins at {begins}"),
     )
     assert not why.stuck
 

@@ -101,7 +101,7 @@ def grown(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
     binary = st.sampled_from(signs)
     return st.one_of(
         st.tuples(inner, binary, inner).map(" ".join),
-        st.tuples(st.sampled_from(["!", "-", "not ", "typeof "]), inner).map("".join),
+        st.tuples(st.sampled_from(["!", "- ", "not ", "typeof "]), inner).map("".join),
         st.tuples(inner, inner, inner).map(lambda three: "({} ? {} : {})".format(*three)),
         st.lists(inner, max_size=3).map(lambda many: f"[{', '.join(many)}]"),
         st.tuples(inner, inner).map(lambda two: "{{k: {}, a: {}}}".format(*two)),

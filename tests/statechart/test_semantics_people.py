@@ -79,7 +79,8 @@ CASES = [
     ("reserved", Event("deadline.review", by=ann)),
     ("reserved", Event("done.work.draft", by=ann)),
     ("reserved", Event("timer", by=ann)),
-    ("stale", Event("timer", by=ann, ref="it:9:9")),
+    ("stale", Event("timer", ref="it:9:9")),
+    ("actor", Event("timer", by=ann, ref="it:9:9")),
 ]
 
 

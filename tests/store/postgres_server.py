@@ -9,6 +9,7 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
+from typing import Self
 
 START_ATTEMPTS = 20
 """After a kill, the server's orphans need a moment to notice; until then it does not start again."""
@@ -58,7 +59,7 @@ class PostgresServer:
         self._databases = 0
         shutil.chown(self._folder, self._user)
 
-    def __enter__(self) -> "PostgresServer":
+    def __enter__(self) -> Self:
         try:
             self._call("initdb", "-D", self._data, "-U", "headway", "-A", "trust", "-E", "UTF8", "--no-sync")
             with (self._data / "postgresql.conf").open("a") as file:

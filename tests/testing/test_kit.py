@@ -162,7 +162,7 @@ the path of Expense breaks at approve by ann (duty): approve is refused in revie
 ann did submit, and who does approve must be someone else
   start → draft
   1. submit by ann → review
-  possible in review: approve (manager), withdraw (employee)"""
+  possible in review: approve (manager), answer (manager), withdraw (employee)"""
 
 ELSEWHERE = """\
 the path of Expense ends in review, not in paid
@@ -198,7 +198,7 @@ walked: dict[str, int] = {}
 
 
 @pytest.mark.mission("ENG-1")
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(walks(Expense, context=st.sampled_from([RECEIPT, {}])))
 def test_random_walks_are_legal_lives(journey: Journey) -> None:
     """Each step follows from the one before, states change only by transitions, and all can be stored."""
@@ -212,7 +212,7 @@ def test_random_walks_are_legal_lives(journey: Journey) -> None:
 
 
 def test_random_walks_reach_every_transition() -> None:
-    """Among two hundred walks every transition, retries included, was taken."""
+    """Among four hundred walks every transition, retries included, was taken."""
     test_random_walks_are_legal_lives()
     assert walked.keys() >= {row.name for row in Expense.chart.model.transitions} | {"retry"}
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Annotated, TypeVar
 
@@ -36,7 +36,7 @@ DEFAULT = "sqlite:///headway.db"
 @db.command()
 def up(database: Url = DEFAULT) -> None:
     """Bring the schema to the version this Headway needs; a SQLite file is made when it is missing."""
-    steps = _with(database, migrate.up)
+    steps = _with(database, migrate.up, create=True)
     _tell("applied", steps, "The schema is up to date.")
 
 
@@ -61,14 +61,69 @@ def down(
     database: Url = DEFAULT,
     *,
     to: Annotated[
-        int | None, typer.Option(min=0, help="The version to go back to; the one before the last if none is given.")
+        int | None,
+        typer.Option(min=0, help="The version to go back to; the one before the last if none is given."),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask, although what the tables hold is lost.")] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", help="Do not ask, although what the tables hold is lost.")
+    ] = False,
 ) -> None:
     """Take migrations back, the last first. What stood in their tables is lost."""
     standing = len(_with(database, migrate.status).applied)
     target = max(0, standing - 1) if to is None else to
     if target < standing and not yes:
-        typer.confirm(f"Go back from version {standing} to {target} and lose what stands in the tables?", abort=True)
+        typer.confirm(
+            f"Go back from version {standing} to {target} and lose what stands in the tables?", abort=True
+        )
     steps = _with(database, lambda opened: migrate.down(opened, target))
     _tell("took back", steps, "There was nothing to take back.")
+
+
+def _with(url: str, job: Callable[[Database], Awaitable[T]], *, create: bool = False) -> T:
+    async def run() -> T:
+        async with _opened(url, create=create) as opened:
+            return await job(opened)
+
+    return asyncio.run(run())
+
+
+def _opened(url: str, *, create: bool) -> AbstractAsyncContextManager[Database]:
+    kind, separator, place = url.partition("://")
+    if kind == "sqlite" and place.startswith("/") and len(place) > 1:
+        return sqlite_database(place[1:], create=create)
+    if kind in {"postgresql", "postgres"} and separator:
+        return _postgres(url)
+    raise CommandError(f"{url} is no database: name sqlite:///file.db or postgresql://user@host/name")
+
+
+def _postgres(url: str) -> AbstractAsyncContextManager[Database]:
+    try:
+        from headway.store.postgres import postgres_database  # noqa: PLC0415 - SQLite alone needs no driver
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headway"):
+            raise
+        raise CommandError(f"PostgreSQL needs {error.name}: pip install 'headway[postgres]'") from error
+    return postgres_database(url)
+
+
+def _tell(done: str, steps: Sequence[Migration], nothing: str) -> None:
+    for step in steps:
+        out().print(f"{done} {step.version:04d} {step.name}")
+    if not steps:
+        out().print(nothing)
+
+
+def _as_data(found: Status) -> list[dict[str, object]]:
+    applied = [
+        {"version": each.version, "name": each.name, "applied_at": each.applied_at} for each in found.applied
+    ]
+    return applied + [
+        {"version": each.version, "name": each.name, "applied_at": None} for each in found.pending
+    ]
+
+
+def _table(found: Status) -> Table:
+    table = Table("Version", "Migration", "Applied", box=None, pad_edge=False, header_style="dim")
+    for each in _as_data(found):
+        table.add_row(f"{each['version']:04d}", str(each["name"]), str(each["applied_at"] or "pending"))
+    return table

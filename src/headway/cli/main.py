@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from headway.cli.charts import chart, charts
+from headway.cli.db import db
 from headway.cli.present import errors_to
 from headway.cli.serve import serve
 from headway.errors import HeadwayError
@@ -50,6 +51,7 @@ def options(
 
 app.command()(charts)
 app.add_typer(chart, name="chart")
+app.add_typer(db, name="db")
 app.command()(serve)
 
 

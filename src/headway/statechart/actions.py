@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import Value, encode
+from headway.codec import Value, as_json
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
@@ -33,10 +33,15 @@ from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.types import Mismatch
 
+LONGEST_FILLED = 500
 MOST_ITEMS = 10_000
 MOST_TURNS = 100_000
 SCXML_TYPES = frozenset({None, "", "scxml", SCXML_PROCESSOR, "http://www.w3.org/TR/scxml"})
 _FIELD = re.compile(r"\{(\w+)\}")
+
+
+STORED = PLAIN - {float}
+"""Types of which every value is as JSON would bring it back; a float may be infinite."""
 
 
 class Fault(Exception):  # noqa: N818 - becomes the event error.execution, or a refusal
@@ -52,6 +57,8 @@ def perform(draft: Draft, actions: Iterable[model.Action]) -> None:
     """Run a block of actions; a failure ends the block."""
     try:
         _run(draft, actions)
+    except RecursionError as error:
+        raise Veto("runaway", "actions that call each other without end") from error
     except Fault as fault:
         if not draft.chart.scripted:
             raise Veto("fault", str(fault)) from fault
@@ -76,8 +83,12 @@ def value_of(draft: Draft, text: str) -> Any:
 
 def fill(draft: Draft, template: str) -> str:
     """A text with `{name}` replaced by what the context holds, `{instance}` by the instance's id."""
-    known = {"instance": draft.base.instance, **draft.context}
-    return _FIELD.sub(lambda match: str(known.get(match[1], "")), template)
+    return filled(template, {"instance": draft.base.instance, **draft.context})
+
+
+def filled(template: str, known: Mapping[str, Any]) -> str:
+    """A text with `{name}` replaced by what is known under that name; what comes in is not read again."""
+    return _FIELD.sub(lambda match: str(known.get(match[1], ""))[:LONGEST_FILLED], template)
 
 
 def call(draft: Draft, name: str) -> Any:
@@ -116,12 +127,14 @@ def write(draft: Draft, updates: Mapping[str, Any]) -> None:
     draft.context = context
 
 
-def check_storable(value: Any) -> None:
-    """Raises Fault for a value that no store could keep."""
+def storable(value: Any) -> Any:
+    """A value as a store would bring it back; raises Fault for one that no store could keep."""
+    if type(value) in STORED:
+        return value
     try:
-        encode(value)
+        return as_json(value)
     except InputError as error:
-        raise Fault(f"the context keeps what is JSON: {error}") from error
+        raise Fault(f"what is kept is JSON: {error}") from error
 
 
 def _call(draft: Draft, action: model.Call) -> None:
@@ -129,12 +142,12 @@ def _call(draft: Draft, action: model.Call) -> None:
     if answer is None:
         return
     if isinstance(answer, (dict, Mapping)):
+        updates = {}
         for key, value in answer.items():
             if not isinstance(key, str):
                 raise Fault(f"{action.name} answered with keys that are no names")
-            if type(value) not in PLAIN:
-                check_storable(value)
-        write(draft, answer)
+            updates[key] = value if type(value) in STORED else storable(value)
+        write(draft, updates)
     elif isinstance(answer, (list, tuple)) and all(isinstance(item, Value) for item in answer):
         _run(draft, answer)
     else:
@@ -147,8 +160,7 @@ def _put(draft: Draft, action: model.Put) -> None:
 
 
 def _assign(draft: Draft, action: model.Assign) -> None:
-    value = action.value if action.expr is None else value_of(draft, action.expr)
-    check_storable(value)
+    value = storable(action.value if action.expr is None else value_of(draft, action.expr))
     try:
         place = location_or_failing(action.location)
         changed = place.assign(draft.context, draft.view, value, declare=not draft.chart.scripted)
@@ -175,7 +187,7 @@ def _count(draft: Draft, action: model.Count) -> None:
 
 def _raise(draft: Draft, action: model.Raise) -> None:
     data = None if action.expr is None else value_of(draft, action.expr)
-    draft.internal.append(Event(action.event, data, reason="internal"))
+    draft.internal.append(Event(action.event, data))
 
 
 def payload_of(draft: Draft, payload: model.Payload) -> Any:
@@ -214,7 +226,7 @@ def _dispatch(draft: Draft, action: model.Send, target: str | None, event: Event
     name, data, send_id = event.name, event.data, event.ref
     wait = _delay(draft, action)
     if target == "#_internal":
-        draft.internal.append(Event(name, data, ref=send_id, reason="internal"))
+        draft.internal.append(Event(name, data, ref=send_id))
     elif target in {None, "", own_address(draft)}:
         if wait:
             set_timer(draft, wait, name, None, data=data, sent_as=send_id)
@@ -320,18 +332,18 @@ def _log(draft: Draft, action: model.Log) -> None:
 
 def _publish(draft: Draft, action: model.Publish) -> None:
     if action.data is not None:
-        data = call(draft, action.data)
+        data = storable(call(draft, action.data))
     elif action.fields:
         data = {field: draft.context.get(field) for field in action.fields}
     else:
-        data = {"instance": draft.base.instance, "event": draft.event.name, "data": draft.event.data}
+        data = {"instance": draft.base.instance, "event": draft.current.name, "data": draft.current.data}
     draft.effects.append(
         Message(id=draft.identify(), kind=action.kind, name=fill(draft, action.name), data=data)
     )
 
 
 def _spawn(draft: Draft, action: model.Spawn) -> None:
-    made = action.values if action.make is None else call(draft, action.make)
+    made = action.values if action.make is None else storable(call(draft, action.make))
     contexts = [made] if isinstance(made, Mapping) else made
     if not isinstance(contexts, (list, tuple)) or not all(isinstance(each, Mapping) for each in contexts):
         answered = type(made).__name__

@@ -54,7 +54,7 @@ def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:
         f"an ask in {state}" for state in snapshot.asks if state not in active or not active[state].ask
     )
     for timer in snapshot.timers.values():
-        left = timer.state is not None and timer.state not in active
+        left = timer.state not in {None, chart.root.id, *active}
         if left or timer.due.tzinfo is None or not _belongs_to_its_ask(chart, snapshot, timer):
             yield f"a timer {timer.event} of {timer.state}, due at {timer.due}"
     for history, states in snapshot.memory.items():

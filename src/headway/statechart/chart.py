@@ -131,8 +131,13 @@ class Chart:
         source = self.root if row.source == model.ROOT else self.nodes[row.source]
         arc = Arc(row, index, source, tuple(self.nodes[target] for target in row.targets))
         arc.guards = tuple(self._guard(condition) for condition in row.when)
-        arc.takes = self.types.get(row.takes) if row.takes else None
-        arc.plain = not (arc.guards or arc.by or arc.duties or row.takes or row.excludes)
+        form = _form(row, source)
+        answer = any(event.startswith("answer.") for event in row.events)
+        arc.takes = self.types.get(row.takes or (form if answer else None) or "")
+        arc.form = self.types.get(form or "") if arc.takes is None else None
+        arc.plain = not (
+            arc.guards or arc.by or arc.duties or arc.takes or arc.form or row.excludes or source.model.ask
+        )
         return arc
 
     def _guard(self, condition: model.Condition) -> tuple[str, Function | Expression]:
@@ -143,10 +148,15 @@ class Chart:
     def _file_arcs(self) -> None:
         watched = {event for row in self.model.transitions for event in row.distinct_from}
         filed: dict[int, dict[str, list[Arc]]] = {}
+        ballots: dict[str, list[Arc]] = {}
         for arc in self.arcs:
             arc.watched = tuple(sorted(watched & {arc.name, *arc.model.events}))
             arc.busy = bool(arc.watched or arc.model.actions)
             node = arc.source
+            rivals = ballots.setdefault(arc.ballot, [])
+            rivals.append(arc)
+            if len(rivals) > 1:
+                arc.ballot += f"/{len(rivals)}"
             if not arc.model.events:
                 node.always += (arc,)
             if arc.model.after is not None:
@@ -158,6 +168,9 @@ class Chart:
         for index, own in filed.items():
             self.order[index].arcs = {event: tuple(arcs) for event, arcs in own.items()}
             self.order[index].open = ANY in own
+        for node in self.order:
+            if node.model.ask is not None:
+                node.answers = answers(node, node.model.ask)
 
     def _unbound(self) -> set[str]:
         wanted = named_functions(self.model) - set(self.functions)
@@ -165,6 +178,28 @@ class Chart:
         types |= {state.ask.form for state in self.model.states if state.ask and state.ask.form}
         types |= {self.model.context} if self.model.context else set()
         return wanted | (types - set(self.types))
+
+
+def _form(row: model.Transition, source: Node) -> str | None:
+    """The form of the ask that a row answers: what comes as data must fit it, unless the row takes another."""
+    ask = source.model.ask
+    if ask is None or (row.by and not set(row.by).intersection(ask.roles)):
+        return None
+    return ask.form
+
+
+def answers(node: Node, ask: model.Ask) -> tuple[str, ...]:
+    """The events by which a person can answer a state's ask."""
+    found: dict[str, None] = {}
+    for above in node.upward:
+        for arcs in above.arcs.values():
+            for arc in arcs:
+                if above is not node and not arc.by.intersection(ask.roles):
+                    continue
+                for event in arc.model.events:
+                    if event == f"answer.{node.id}" or not comes_from_engine(event):
+                        found[event] = None
+    return tuple(found)
 
 
 def _missing(_view: object) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from headway.statechart.check_evidence import Evidence
 from headway.statechart.explore_events import from_outside, takers
 from headway.statechart.findings import Finding, error, warning
-from headway.statechart.moves import answers
 from headway.statechart.snapshot import SYSTEM
 from headway.statechart.tree import Arc, Node
 
@@ -78,7 +77,7 @@ def _unheard_deadline(node: Node) -> bool:
 
 
 def _answering(node: Node) -> list[Arc]:
-    return [arc for event in answers(node) for arc in takers(node, event)]
+    return [arc for event in node.answers for arc in takers(node, event)]
 
 
 def _can_answer(node: Node, arc: Arc) -> bool:

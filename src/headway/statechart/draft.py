@@ -59,7 +59,11 @@ class Draft(Scratch):
     output: Any
     outside: bool = True
     finished: bool = False
-    target: str = ""
+    within: Node | None = None
+    inward: bool = False
+    stirred: bool = False
+    looked: bool = False
+    typed: dict[int, Any] = {}
     turns: int = 0
     internal: list[Event] = []
     external: list[Event] = []
@@ -194,16 +198,19 @@ class View:
     @property
     def event(self) -> Event:
         """The event being handled."""
+        self._draft.looked = True
         return self._draft.current
 
     @property
     def payload(self) -> Any:
         """What the event carries: a value of the type the transition takes, or plain data."""
+        self._draft.looked = True
         return self._draft.payload
 
     @property
     def actor(self) -> Actor:
         """Who sent the event."""
+        self._draft.looked = True
         return self._draft.event.by
 
     @property
@@ -245,11 +252,6 @@ class View:
     def before(self) -> tuple[str, ...]:
         """The atomic states that were active before this transition."""
         return self._draft.before
-
-    @property
-    def target(self) -> str:
-        """The state this transition goes to."""
-        return self._draft.target
 
     @property
     def since(self) -> Mapping[str, datetime]:
@@ -321,7 +323,7 @@ def _event_object(draft: Draft) -> dict[str, Any] | None:
     if event is draft.event and draft.chart.scripted and not draft.base.states:
         return None
     source = "platform" if event.name.startswith(("done.", "error.")) else "external"
-    kind = "internal" if event.reason == "internal" else source
+    kind = "internal" if source == "external" and draft.inward else source
     by_itself = kind == "external" and event is not draft.event
     return {
         "name": event.name,

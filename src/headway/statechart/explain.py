@@ -11,11 +11,12 @@ from headway.codec import Value
 from headway.errors import HeadwayError, InputError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING, Draft, draft_of
-from headway.statechart.duties import BY, COUNTERSIGN, needs_votes, vote_key
-from headway.statechart.refusal import roles_now
+from headway.statechart.duties import needs_votes, voters_of
+from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.selection import verdict
 from headway.statechart.snapshot import Event, Snapshot
-from headway.statechart.tree import Arc, Node, comes_from_engine
+from headway.statechart.step import in_utc
+from headway.statechart.tree import Arc, Node
 
 
 class Wait(Value):
@@ -38,7 +39,7 @@ class Way(Value):
     barred: tuple[str, ...] = ()
     votes: tuple[str, ...] = ()
     votes_needed: int = 1
-    needs_payload: bool = False
+    depends_on_event: bool = False
 
     @property
     def open(self) -> bool:
@@ -97,7 +98,9 @@ def explain(chart: Charted, snapshot: Snapshot, now: datetime, *, facts: Mapping
 
 
 def _explained(chart: Chart, snapshot: Snapshot, now: datetime, facts: Mapping[str, Any]) -> Why:
-    draft = draft_of(chart, snapshot, Event("why"), now, facts=facts)
+    if not snapshot.states or snapshot.version != chart.version:
+        raise InputError(f"not a snapshot of {chart.name} v{chart.version}: {shown(snapshot)}")
+    draft = draft_of(chart, snapshot, Event("why"), in_utc(now), facts=facts)
     timers = sorted(snapshot.timers.items(), key=lambda item: (item[1].due, item[0]))
     since = min((snapshot.since[state] for state in snapshot.states if state in snapshot.since), default=None)
     if snapshot.ended:
@@ -126,46 +129,41 @@ def _arcs(draft: Draft) -> list[Arc]:
     for node in nodes:
         for arcs in node.arcs.values():
             for arc in arcs:
-                if not arc.excludes & active and any(_from_outside(event) for event in arc.model.events):
+                if not arc.excludes & active and any(spoken(event) is not None for event in arc.model.events):
                     found[arc.index] = arc
     return list(found.values())
-
-
-def _from_outside(event: str) -> bool:
-    return not comes_from_engine(event) or event.startswith("answer.")
 
 
 def _way(draft: Draft, arc: Arc) -> Way:
     row = arc.model
     says_no: dict[str, str] = {}
-    if row.takes is None:
-        # Without the payload a guard that reads it cannot be asked; the others can.
+    depends = arc.takes is not None
+    if not depends:
         for name, guard in arc.guards:
+            draft.looked = False
             no = verdict(draft, name, guard)
-            if no is not None:
+            if no is None:
+                continue
+            # A guard that looked at the event, or broke for want of it, may say yes to the real one.
+            if draft.looked or no.code == "fault":
+                depends = True
+            else:
                 says_no[name] = no.reason
     return Way(
         transition=arc.name,
-        events=tuple(event for event in row.events if _from_outside(event)),
-        by=roles_now(arc, draft.asks),
+        events=tuple(filter(None, map(spoken, row.events))),
+        by=roles_now(draft.chart, arc, draft.asks),
         targets=row.targets or row.lands,
         says_no=says_no,
         barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
         votes=_votes(draft, arc),
         votes_needed=row.quorum + len(row.countersign),
-        needs_payload=row.takes is not None,
+        depends_on_event=depends,
     )
 
 
 def _votes(draft: Draft, arc: Arc) -> tuple[str, ...]:
-    if not needs_votes(arc):
-        return ()
-    cast = draft.votes.get(vote_key(arc), {})
-    roles = " or ".join(arc.model.by) or "anyone"
-    return tuple(
-        f"{who} as {slot.removeprefix(f'{COUNTERSIGN}:') if slot != BY else roles}"
-        for who, slot in cast.items()
-    )
+    return tuple(voters_of(draft.votes.get(arc.ballot, {}))) if needs_votes(arc) else ()
 
 
 def _asks(draft: Draft) -> tuple[Wait, ...]:
@@ -181,7 +179,8 @@ def _work(draft: Draft) -> tuple[Wait, ...]:
         run = draft.chart.nodes[state].model.run
         handler = run.handler if run else state
         attempt = f" (attempt {work.attempt})" if work.attempt > 1 else ""
-        waits.append(Wait(kind="work", state=state, what=f"the work {handler}{attempt}", until=work.due))
+        begins = f", which begins at {work.due.isoformat()}" if work.due and work.due > draft.now else ""
+        waits.append(Wait(kind="work", state=state, what=f"the work {handler}{attempt}{begins}"))
     return tuple(waits)
 
 

@@ -130,7 +130,7 @@ class Happenings:
             run = self.chart.nodes[state].model.run
             assert run is not None
             # As if all retries were used up: how often work is tried does not change where it leads.
-            spent = {index: policy.times or 0 for index, policy in enumerate(run.retry)}
+            spent = {str(index): policy.times or 0 for index, policy in enumerate(run.retry)}
             tired = replace(snapshot, work={**snapshot.work, state: replace(work, failures=spent)})
             for code in self.codes[state]:
                 failed = work_failed(work.id, work.attempt, code)

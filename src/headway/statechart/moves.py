@@ -26,7 +26,6 @@ from headway.statechart.tree import (
     Entering,
     Move,
     Node,
-    comes_from_engine,
     domain_given,
     entry_set,
     quiet_move,
@@ -101,7 +100,8 @@ def _inside(draft: Draft, domain: Node) -> list[Node]:
 def _act(draft: Draft, arc: Arc) -> None:
     row = arc.model
     if row.actions:
-        draft.target = row.targets[0] if row.targets else ""
+        if draft.typed:
+            draft.payload = draft.typed.get(arc.index, draft.current.data)
         perform(draft, row.actions)
     if arc.watched:
         acted = draft.own("acted")
@@ -176,8 +176,8 @@ def _close(draft: Draft, node: Node) -> None:
         draft.effects.append(CancelWork(id=draft.identify(), work=work.id))
     if node.id in draft.asks:
         ask = draft.own("asks").pop(node.id)
-        event = draft.event
-        draft.effects.append(ClosedAsk(id=draft.identify(), ask=ask.id, event=event.name, by=event.by.id))
+        closed = ClosedAsk(draft.identify(), ask.id, draft.current.name, draft.event.by.id)
+        draft.effects.append(closed)
 
 
 def _forget_votes(draft: Draft, leaving: list[Node]) -> None:
@@ -282,7 +282,7 @@ def _open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
             ask=ask_id,
             state=node.id,
             roles=ask.roles,
-            answers=answers(node),
+            answers=node.answers,
             form=ask.form,
             deadline=deadline,
             shows={field: draft.context.get(field) for field in ask.shows},
@@ -294,21 +294,6 @@ def _open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
     for index, escalation in enumerate(ask.escalate):
         set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
-
-
-def answers(node: Node) -> tuple[str, ...]:
-    """The events by which a person can answer a state's ask."""
-    ask = node.model.ask
-    found: dict[str, None] = {}
-    for above in node.upward:
-        for arcs in above.arcs.values():
-            for arc in arcs:
-                asked = above is node or (ask is not None and arc.by & set(ask.roles))
-                for event in arc.model.events:
-                    own_answer = event == f"answer.{node.id}"
-                    if asked and (own_answer or not comes_from_engine(event)):
-                        found[event] = None
-    return tuple(found)
 
 
 def _set_timers(draft: Draft, node: Node) -> None:
@@ -354,15 +339,16 @@ def _finish(draft: Draft, node: Node) -> None:
         return
     draft.internal.append(Event(f"done.state.{parent.id}", output))
     above = parent.parent
-    if above.kind == "parallel" and all(_is_done(draft, child) for child in above.children):
+    active = {node.index for node in draft.active}
+    if above.kind == "parallel" and all(_is_done(child, active) for child in above.children):
         draft.internal.append(Event(f"done.state.{above.id}"))
 
 
-def _is_done(draft: Draft, node: Node) -> bool:
+def _is_done(node: Node, active: set[int]) -> bool:
     if node.kind == "compound":
-        return any(child.kind == "final" and child in draft.active for child in node.children)
+        return any(child.kind == "final" and child.index in active for child in node.children)
     if node.kind == "parallel":
-        return all(_is_done(draft, child) for child in node.children)
+        return all(_is_done(child, active) for child in node.children)
     return False
 
 

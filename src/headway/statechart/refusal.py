@@ -9,7 +9,7 @@ from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Event, OpenAsk, Snapshot
-from headway.statechart.tree import Arc, Node, comes_from_engine, names_matching
+from headway.statechart.tree import Arc, Node, comes_from_engine, descriptor, names_matching
 from headway.statechart.validate import suggestion
 
 Code = Literal[
@@ -100,19 +100,34 @@ class Refusal(Value):
         raise RefusedError(self.message, self)
 
 
-PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "actor")
+PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "late", "actor")
 """Of several objections, the one that came furthest names the refusal."""
 
 
-def roles_now(arc: Arc, asks: Mapping[str, OpenAsk]) -> tuple[str, ...]:
-    """Who may fire a transition: its own roles, and those that the ask of its state was escalated to."""
-    ask, asked = asks.get(arc.source.id), arc.source.model.ask
-    if ask is None or asked is None or not arc.by.intersection(asked.roles):
-        return arc.model.by
-    return tuple(dict.fromkeys((*arc.model.by, *ask.roles)))
+def roles_now(chart: Chart, arc: Arc, asks: Mapping[str, OpenAsk]) -> tuple[str, ...]:
+    """Who may fire a transition: its own roles, its countersigners, and whom an ask was escalated to."""
+    roles = [*arc.model.by, *arc.model.countersign]
+    if not roles:
+        ask = asks.get(arc.source.id)
+        answers = any(event.startswith("answer.") for event in arc.model.events)
+        return ask.roles if ask is not None and answers else ()
+    for state, ask in asks.items():
+        node = chart.nodes[state]
+        asked = node.model.ask
+        concerns = arc.source is node or arc.source.holds(node)
+        if asked is not None and concerns and arc.by.intersection(asked.roles):
+            roles += [role for role in ask.roles if role not in asked.roles]
+    return tuple(dict.fromkeys(roles))
 
 
-def allowed_now(active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
+def spoken(event: str) -> str | None:
+    """The name under which somebody outside can send an event; None when nobody can."""
+    if event.startswith("answer."):
+        return "answer"
+    return None if comes_from_engine(event) else event
+
+
+def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
     """The events that some transition of the active states waits for from outside."""
     found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
     active_ids = {node.id for node in active}
@@ -120,10 +135,11 @@ def allowed_now(active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Al
         for arcs in node.arcs.values():
             for arc in arcs:
                 for event in arc.model.events:
-                    if comes_from_engine(event) or arc.excludes & active_ids:
+                    name = spoken(event)
+                    if name is None or arc.excludes & active_ids:
                         continue
-                    by, targets = roles_now(arc, asks), arc.model.targets or arc.model.lands
-                    found.setdefault((event, by), Allowed(event=event, by=by, targets=targets))
+                    by, targets = roles_now(chart, arc, asks), arc.model.targets or arc.model.lands
+                    found.setdefault((name, by), Allowed(event=name, by=by, targets=targets))
     return tuple(found.values())
 
 
@@ -142,7 +158,7 @@ def refuse(
         message=veto.message,
         event=event.name,
         states=snapshot.states,
-        allowed=allowed_now(active, snapshot.asks),
+        allowed=allowed_now(chart, active, snapshot.asks),
         objections=tuple(objections),
     )
 
@@ -170,13 +186,12 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     if snapshot.ended:
         message = f"{snapshot.state} is terminal: {event.name} is not possible any more"
         return refuse(chart, snapshot, event, Veto("terminal", message))
-    names = ", ".join(
-        dict.fromkeys(each.event for each in allowed_now(chart.configuration(snapshot.states), snapshot.asks))
-    )
+    allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot.asks)
+    names = ", ".join(dict.fromkeys(each.event for each in allowed))
     message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
     return refuse(chart, snapshot, event, Veto("illegal", message))
 
 
 def _everywhere(chart: Chart, event: str) -> list[Arc]:
     names = {*names_matching(event), "*"}
-    return [arc for arc in chart.arcs if any(d.removesuffix(".*") in names for d in arc.model.events)]
+    return [arc for arc in chart.arcs if any(descriptor(each) in names for each in arc.model.events)]

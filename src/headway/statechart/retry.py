@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from headway.clock import LONGEST
 from headway.statechart import model
 from headway.statechart.snapshot import OpenWork
 
@@ -23,7 +24,7 @@ def may_retry(run: model.Run, work: OpenWork, code: str) -> bool:
     if index is None:
         return False
     times = run.retry[index].times
-    return times is None or work.failures.get(index, 0) < times
+    return times is None or work.failures.get(str(index), 0) < times
 
 
 def delay(policy: model.Retry, failures: int, seed: int) -> int:
@@ -34,7 +35,7 @@ def delay(policy: model.Retry, failures: int, seed: int) -> int:
     wait *= 1 + policy.jitter * (2 * unit(seed) - 1)
     if policy.cap is not None:
         wait = min(wait, policy.cap)
-    return max(0, round(min(wait, 10**15)))
+    return max(0, round(min(wait, LONGEST)))
 
 
 def unit(seed: int) -> float:

@@ -11,7 +11,7 @@ from headway.statechart.expressions import EvaluationError, Expression, truthy
 from headway.statechart.refusal import Code, No, Objection, roles_now
 from headway.statechart.snapshot import Event
 from headway.statechart.tree import Arc, Node, domain_given
-from headway.statechart.types import Mismatch
+from headway.statechart.types import DataType, Mismatch
 
 Offer = Callable[[Node], tuple[Arc, ...]]
 """Which arcs of a state are in question."""
@@ -60,7 +60,9 @@ def _for_regions(draft: Draft, offered: Offer, event: Event, *, outside: bool) -
             verdicts[arc.index] = arc.plain or _takes(draft, arc, event, outside=outside)
         return verdicts[arc.index]
 
-    for leaf in [node for node in draft.active if node.atomic]:
+    within = draft.within
+    leaves = [node for node in draft.active if node.atomic and (within is None or within in node.path)]
+    for leaf in leaves:
         arc = next((arc for node in leaf.upward for arc in offered(node) if takes(arc)), None)
         if arc is not None:
             chosen[arc.index] = arc
@@ -72,9 +74,9 @@ def _without_conflicts(draft: Draft, arcs: list[Arc]) -> list[Arc]:
     if len(arcs) == 1:
         return arcs
     kept: list[Arc] = []
+    left = {arc.index: _leaving(draft, arc) for arc in arcs}
     for arc in arcs:
-        leaving = _leaving(draft, arc)
-        rivals = [other for other in kept if leaving & _leaving(draft, other)]
+        rivals = [other for other in kept if not left[arc.index].isdisjoint(left[other.index])]
         if all(other.source.holds(arc.source) for other in rivals):
             kept = [other for other in kept if other not in rivals]
             kept.append(arc)
@@ -91,16 +93,9 @@ def _leaving(draft: Draft, arc: Arc) -> set[int]:
 def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
     if arc.excludes and any(node.id in arc.excludes for node in draft.active):
         return False
-    if outside:
-        if arc.by and not may_fire(draft, arc, event):
-            wanted = " or ".join(roles_now(arc, draft.asks))
-            _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
-            return False
-        if arc.takes is not None and not _fits(draft, arc, event):
-            return False
-        if arc.duties and (reason := duty_objection(draft, arc, event)):
-            _object(draft, arc, "duty", reason)
-            return False
+    draft.payload = event.data
+    if outside and not _may_come(draft, arc, event):
+        return False
     for name, guard in arc.guards:
         no = verdict(draft, name, guard)
         if no is not None:
@@ -109,12 +104,38 @@ def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
     return True
 
 
+def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
+    """Whether an event from outside passes what comes before the guards; says why when it does not."""
+    if arc.by and not may_fire(draft, arc, event):
+        wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
+        _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
+        return False
+    if draft.asks and _is_late(draft, arc):
+        _object(draft, arc, "late", f"{arc.source.id} could be answered until its deadline, which has passed")
+        return False
+    kind = arc.takes or (arc.form if event.data is not None else None)
+    if kind is not None and not _fits(draft, arc, event, kind):
+        return False
+    if arc.duties and (reason := duty_objection(draft, arc, event)):
+        _object(draft, arc, "duty", reason)
+        return False
+    return True
+
+
 def may_fire(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether the sender has a role the transition is for, or one its ask was escalated to."""
     roles = event.by.roles
-    if arc.by & roles or roles.intersection(arc.model.countersign):
-        return True
-    return bool(draft.asks) and not roles.isdisjoint(roles_now(arc, draft.asks))
+    return bool(arc.by & roles) or not roles.isdisjoint(roles_now(draft.chart, arc, draft.asks))
+
+
+def _is_late(draft: Draft, arc: Arc) -> bool:
+    """Whether the transition answers an ask whose deadline has passed, though its timer has not come yet."""
+    ask, asked = draft.asks.get(arc.source.id), arc.source.model.ask
+    if ask is None or asked is None or ask.deadline is None or draft.now < ask.deadline:
+        return False
+    # Once the deadline has come and the chart chose to stay, the question is open again.
+    pending = any(timer.event == f"deadline.{arc.source.id}" for timer in draft.timers.values())
+    return pending and (not arc.by or bool(arc.by.intersection(asked.roles)))
 
 
 def _described(event: Event) -> str:
@@ -122,13 +143,14 @@ def _described(event: Event) -> str:
     return f"{event.by.id} ({roles})" if roles else f"{event.by.id} (no role)"
 
 
-def _fits(draft: Draft, arc: Arc, event: Event) -> bool:
-    assert arc.takes is not None
+def _fits(draft: Draft, arc: Arc, event: Event, kind: DataType) -> bool:
     try:
-        draft.payload = arc.takes.load({} if event.data is None else event.data)
+        typed = kind.load({} if event.data is None else event.data)
     except Mismatch as error:
+        draft.payload = event.data
         _object(draft, arc, "payload", str(error))
         return False
+    draft.payload = draft.typed[arc.index] = typed
     return True
 
 

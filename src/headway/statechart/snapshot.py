@@ -61,7 +61,7 @@ class OpenWork(Value):
 
     id: str
     attempt: int = 1
-    failures: dict[int, int] = {}
+    failures: dict[str, int] = {}
     due: datetime | None = None
 
 

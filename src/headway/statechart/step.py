@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
-from headway.codec import Value, decode, encode
+from headway.codec import Value, as_json, encode
 from headway.errors import HeadwayError, InputError
+from headway.statechart.actions import STORED, Fault
 from headway.statechart.admission import admit
 from headway.statechart.blame import bad_input
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING, Draft, draft_of
 from headway.statechart.duties import needs_votes, vote
 from headway.statechart.effects import Effect, ReportToParent
-from headway.statechart.moves import begin, declare, end, microstep
+from headway.statechart.moves import begin, computed_status, declare, end, microstep
 from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
 from headway.statechart.selection import select, select_eventless
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Row, Snapshot
@@ -83,9 +84,8 @@ def start(
         depth=depth,
     )
     try:
-        if now.tzinfo is None or ready.unbound:
-            _complain(ready, base, now)
-        return _start(ready, base, event, now, facts=facts)
+        ready.require_bound()
+        return _start(ready, base, event, in_utc(now), facts=facts)
     except HeadwayError:
         raise
     except Exception as error:
@@ -96,25 +96,40 @@ def _step(
     chart: Chart, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
     own = snapshot.chart == chart.name and snapshot.version == chart.version
-    if not own or now.tzinfo is None or chart.unbound:
-        _complain(chart, snapshot, now)
+    if not own or chart.unbound or not snapshot.states:
+        _complain(chart, snapshot)
+    if now.tzinfo is not UTC:
+        now = in_utc(now)
+    if event.data is not None and type(event.data) not in STORED:
+        encode(event.data)
     if snapshot.ended and (event.ref is None or event.name == "child.changed"):
         return not_now(chart, snapshot, event)
     draft = draft_of(chart, snapshot, event, now, facts=facts)
     try:
         # Most events have a name the chart waits for and belong to nothing: there is nothing to fence.
         admitted = event if event.ref is None and event.name in chart.spoken else admit(draft)
-        if not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
+        if draft.stirred:
+            _stir(draft)
+        elif not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
             return _nothing_taken(draft, admitted)
         return _finished(draft)
+    except Fault as fault:
+        return refuse(chart, snapshot, event, Veto("fault", str(fault)), objections=draft.objections)
     except Veto as veto:
         return refuse(draft.chart, snapshot, event, veto, objections=draft.objections)
 
 
-def _complain(chart: Chart, snapshot: Snapshot, now: datetime) -> None:
-    chart.require_bound()
+def in_utc(now: datetime) -> datetime:
+    """The time in UTC, in which adding hours means what it says; raises InputError for one without a zone."""
     if now.tzinfo is None:
         raise InputError("now must say its time zone: use datetime.now(UTC)")
+    return now.astimezone(UTC)
+
+
+def _complain(chart: Chart, snapshot: Snapshot) -> None:
+    chart.require_bound()
+    if snapshot.chart == chart.name and snapshot.version == chart.version:
+        raise InputError(f"the snapshot of {snapshot.instance} was never started")
     is_of = f"{snapshot.chart} v{snapshot.version}"
     raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
 
@@ -128,6 +143,9 @@ def _macrostep(draft: Draft, event: Event) -> bool:
             arcs = _voted(draft, arcs, event)
         if arcs:
             microstep(draft, arcs, event)
+    elif draft.outside and not draft.chart.scripted:
+        # What was refused must not set anything else in motion under its sender's name.
+        return False
     elif not draft.outside:
         moved = True
         if draft.chart.computed:
@@ -147,8 +165,17 @@ def _voted(draft: Draft, arcs: list[Arc], event: Event) -> list[Arc]:
         if missing is None:
             ready.append(arc)
         else:
-            draft.row(arc.name, draft.states, event, reason=missing)
+            said = f"{event.reason}; {missing}" if event.reason else missing
+            draft.row(arc.name, draft.states, event, reason=said)
     return ready
+
+
+def _stir(draft: Draft) -> None:
+    """Counters have moved without an event of the chart: what depends on them follows."""
+    if draft.chart.computed and computed_status(draft) is not draft.active[0].top:
+        microstep(draft, [], draft.event)
+    if draft.chart.eventless:
+        _settle(draft)
 
 
 def _settle(draft: Draft) -> bool:
@@ -158,6 +185,7 @@ def _settle(draft: Draft) -> bool:
         arcs = select_eventless(draft) if chart.eventless else []
         event = draft.current
         if not arcs:
+            draft.inward = bool(draft.internal)
             if draft.internal:
                 event = draft.internal.pop(0)
             elif draft.external:
@@ -222,6 +250,8 @@ def _start(
         draft.row("start", (), event)
         _settle(draft)
         return _finished(draft)
+    except Fault as fault:
+        return Refusal(code="fault", message=str(fault), event=event.name)
     except Veto as veto:
         return Refusal(code=veto.code, message=veto.message, event=event.name)
 
@@ -236,7 +266,7 @@ def _first_context(chart: Chart, context: object) -> dict[str, Any]:
         return dict(cleaned)
     if context is None:
         return {}
-    kept = decode(object, encode(context))
+    kept = as_json(context)
     if not isinstance(kept, dict):
         raise InputError("a context maps names to values")
     return kept

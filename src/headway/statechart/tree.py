@@ -31,6 +31,7 @@ class Node:
     __slots__ = (
         "after",
         "always",
+        "answers",
         "arcs",
         "atomic",
         "children",
@@ -45,6 +46,7 @@ class Node:
         "open",
         "parent",
         "path",
+        "progress",
         "top",
         "upward",
     )
@@ -69,6 +71,8 @@ class Node:
         self.top = self.path[0] if self.path else self
         busy = state.entry or state.exit or state.run or state.ask or state.progress or state.data
         self.idle = not (busy or state.kind == "final")
+        self.progress: tuple[int, int] | None = state.progress or (parent.progress if parent else None)
+        self.answers: tuple[str, ...] = ()
 
     def holds(self, other: Node) -> bool:
         """Whether the other state lies below this one."""
@@ -86,12 +90,14 @@ class Arc:
     """A transition made ready: its nodes, functions, and the states it enters."""
 
     __slots__ = (
+        "ballot",
         "busy",
         "by",
         "domain",
         "duties",
         "entries",
         "excludes",
+        "form",
         "guards",
         "index",
         "model",
@@ -115,7 +121,9 @@ class Arc:
         self.excludes = frozenset(row.excludes)
         self.guards: tuple[tuple[str, Function | Expression], ...] = ()
         self.takes: DataType | None = None
+        self.form: DataType | None = None
         self.watched: tuple[str, ...] = ()
+        self.ballot = f"{source.id}/{row.name}"
         self.domain = _domain(row, source, targets)
         self.entries: list[tuple[Node, ...] | None] = []
         self.plain = False

@@ -37,7 +37,7 @@ class DataType:
     def load(self, data: object) -> Any:
         """The typed value of plain data (or of a value of the type); raises Mismatch."""
         try:
-            if isinstance(self.kind, type) and isinstance(data, self.kind):
+            if type(data) is self.kind and not isinstance(data, (dict, list, str, int, float)):
                 return self._adapter.validate_python(data)
             # As JSON, so that a date may be a string but "1" is never a number.
             return self._adapter.validate_json(encode(data), strict=True)
@@ -48,7 +48,7 @@ class DataType:
 
     def dump(self, value: object) -> Any:
         """Plain data of a typed value."""
-        return self._adapter.dump_python(value, mode="json")
+        return self._adapter.dump_python(value, mode="json", by_alias=True)
 
     def clean(self, data: object) -> Any:
         """Plain data, checked and with defaults filled in; raises Mismatch."""

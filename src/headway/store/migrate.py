@@ -1,5 +1,7 @@
 """Brings a database's schema to the version that this code needs, by numbered files of SQL."""
 
+# ruff: noqa: S608 - statements are composed of names in this code; values come from this package alone
+
 from __future__ import annotations
 
 import re
@@ -14,7 +16,7 @@ from headway.errors import SchemaError, StoreError
 FILE = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.(?P<way>up|down)\.sql")
 VERSIONS_EXIST = {
     "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'schema_version'",
-    "postgres": "SELECT 1 FROM pg_tables WHERE schemaname = current_schema() AND tablename = 'schema_version'",
+    "postgres": "SELECT 1 WHERE to_regclass('schema_version') IS NOT NULL",
 }
 MAKE_VERSIONS = """
 CREATE TABLE IF NOT EXISTS schema_version (
@@ -121,7 +123,9 @@ async def up(database: Database, clock: Clock | None = None) -> Sequence[Migrati
 async def down(database: Database, to: int) -> Sequence[Migration]:
     """Take back the steps after a version, the last first; answers them."""
     known = migrations(database.dialect)
-    back = [known[each.version - 1] for each in reversed((await status(database)).applied) if each.version > to]
+    back = [
+        known[each.version - 1] for each in reversed((await status(database)).applied) if each.version > to
+    ]
     for step in back:
         await database.execute(f"{step.down}\n;DELETE FROM schema_version WHERE version = {step.version};")
     return back
@@ -141,17 +145,19 @@ async def _applied(database: Database) -> tuple[Applied, ...]:
 
 def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:
     if [each.version for each in applied] != [*range(1, len(applied) + 1)]:
-        raise SchemaError(f"a step of the database's schema is missing: it has {[each.version for each in applied]}")
+        raise SchemaError(
+            f"a step of the database's schema is missing: it has {[each.version for each in applied]}"
+        )
     if len(applied) > len(known):
         raise SchemaError(
-            f"the database's schema is at version {len(applied)} and this Headway knows only {len(known)}: install"
-            " the version of Headway whose `headway db up` was run last"
+            f"the database's schema is at version {len(applied)} and this Headway knows only {len(known)}:"
+            " install the version of Headway whose `headway db up` was run last"
         )
     for done, step in zip(applied, known, strict=False):
         if (done.name, done.checksum) != (step.name, step.checksum):
             raise SchemaError(
-                f"migration {step.version} ({step.name}) is not the one that was applied on {done.applied_at}:"
-                " a migration never changes, write a new one and run `headway db up`"
+                f"migration {step.version} ({step.name}) has changed since {done.applied_at}:"
+                " put it back, write a new one, and run `headway db up`"
             )
 
 

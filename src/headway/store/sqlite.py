@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
-from datetime import datetime
 from contextlib import asynccontextmanager
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -101,7 +101,7 @@ class SqliteStore:
         return None if due is None else from_time(due)
 
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
-        """Lease work that is due to a worker: by priority, the tenants in turn, each item to one worker only."""
+        """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
         return await self._write(lambda connection: self._desk.claim(connection, claim, self._clock.now()))
 
     async def extend_leases(self, worker: str, items: Sequence[tuple[str, str, int]]) -> Sequence[Key]:
@@ -144,9 +144,9 @@ class SqliteDatabase:
 
 
 @asynccontextmanager
-async def sqlite_database(path: str) -> AsyncIterator[SqliteDatabase]:
-    """A database to migrate; its file is made when it is not there."""
-    thread = SqliteThread(partial(Connection, path, patience=milliseconds(PATIENCE), create=True))
+async def sqlite_database(path: str, *, create: bool = True) -> AsyncIterator[SqliteDatabase]:
+    """A database to migrate; its file is made when it is not there, or else SchemaError is raised."""
+    thread = SqliteThread(partial(Connection, path, patience=milliseconds(PATIENCE), create=create))
     await thread.start()
     try:
         yield SqliteDatabase(thread)
@@ -156,7 +156,10 @@ async def sqlite_database(path: str) -> AsyncIterator[SqliteDatabase]:
 
 def _page(query: InstanceQuery) -> str:
     """The statement for the filters that are set, so that each combination finds its index."""
-    terms = ["tenant = :tenant", *(term for name, term in FILTERS.items() if getattr(query, name) is not None)]
+    terms = [
+        "tenant = :tenant",
+        *(term for name, term in FILTERS.items() if getattr(query, name) is not None),
+    ]
     terms += [] if query.ended is None else [f"ended = {query.ended:d}"]
     terms += [] if query.after is None else [AFTER]
     return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT :limit"

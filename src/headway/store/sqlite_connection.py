@@ -75,6 +75,10 @@ class Connection:
             raise
         return answer
 
+    def ping(self) -> None:
+        """Look whether the database answers."""
+        self.fetch("SELECT 1 FROM sqlite_master LIMIT 1")
+
     def close(self) -> None:
         """Disconnect."""
         with suppress(sqlite3.Error):  # the last checkpoint may fail; what was committed stands in the log

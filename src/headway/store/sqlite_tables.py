@@ -1,5 +1,7 @@
 """The tables of the SQLite store: how rows become columns, and the statements each table needs."""
 
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
@@ -76,7 +78,9 @@ class Table(Generic[Row]):
         where_key = " AND ".join(f"{column} = ?" for column in key)
         self.select = f"SELECT {', '.join(self.columns)} FROM {name}"
         self.select_one = f"{self.select} WHERE {where_key}"
-        self.insert = f"INSERT INTO {name} ({', '.join(self.given)}) VALUES ({', '.join('?' * len(self.given))})"
+        self.insert = (
+            f"INSERT INTO {name} ({', '.join(self.given)}) VALUES ({', '.join('?' * len(self.given))})"
+        )
         self.delete = f"DELETE FROM {name} WHERE {where_key}"
         self._variable = [column for column in self.given if column not in {*key, *fixed}]
         self._fields = attrgetter(*self.given)
@@ -90,7 +94,8 @@ class Table(Generic[Row]):
         """The statement that finds the rows of a JSON list of keys."""
         columns = ", ".join(f"{self.name}.{column}" for column in self.columns)
         key = " AND ".join(
-            f"{self.name}.{column} = json_extract(wanted.value, '$[{place}]')" for place, column in enumerate(self.key)
+            f"{self.name}.{column} = json_extract(wanted.value, '$[{place}]')"
+            for place, column in enumerate(self.key)
         )
         return f"SELECT {columns} FROM json_each(?) AS wanted CROSS JOIN {self.name} ON {key}"
 
@@ -101,7 +106,7 @@ class Table(Generic[Row]):
         return f"{self.insert} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {renewed}"
 
     def update(self, *, but: tuple[str, ...] = ()) -> str:
-        """The statement that sets all columns of the row with a key, but for some; it takes a row's values."""
+        """The statement that sets the columns of a key's row, but for some; it takes a row's values."""
         number = {column: f"?{index}" for index, column in enumerate(self.given, 1)}
         sets = ", ".join(f"{column} = {number[column]}" for column in self._variable if column not in but)
         key = " AND ".join(f"{column} = {number[column]}" for column in self.key)

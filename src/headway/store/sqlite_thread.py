@@ -39,7 +39,7 @@ class SqliteThread:
         self._thread = Thread(target=self._serve, name="headway-sqlite", daemon=True)
         self._thread.start()
         try:
-            await self.call(lambda connection: None)
+            await self.call(Connection.ping)
         except BaseException:
             await self.stop()
             raise
@@ -50,7 +50,7 @@ class SqliteThread:
         if not thread:
             return
         last = asyncio.get_running_loop().create_future()
-        self._calls.put(Call(lambda connection: connection.close(), last))
+        self._calls.put(Call(Connection.close, last))
         self._calls.put(None)
         await last
         thread.join()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from headway.codec import encode
@@ -34,35 +35,37 @@ FEW_KEYS = 8
 class Write(NamedTuple):
     """A list of changes, the statement that writes one of them, and whether each must find its row."""
 
-    changes: Callable[[Changes], Iterable[Any]]
+    changes: Callable[[Changes], Collection[Any]]
     values: Callable[[Any], Sequence[Any]]
     sql: str
     each_one: bool = False
 
 
-# An instance ends once; not to touch `ended` on the way there saves the upkeep of the index of live ones.
-MOVE = INSTANCE.update(but=("ended",))
+# An instance ends once; not to set `ended` on the way there saves the upkeep of the index of live ones.
+MOVE = f"{INSTANCE.update(but=('ended',))} AND +ended = 0"
 COUNT = (
     "INSERT INTO counter (tenant, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (tenant, key) DO UPDATE SET value = value + excluded.value"
 )
-CLOSE_ASK = ASK.update(but=("instance", "state", "roles", "answers", "form", "shows", "opened_at", "deadline"))
+CLOSE_ASK = ASK.update(
+    but=("instance", "state", "roles", "answers", "form", "shows", "opened_at", "deadline")
+)
 RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 
 # What is set and taken back in the same unit is gone, and what is asked and answered in it is closed.
 WRITES = (
-    Write(lambda changes: changes.created, INSTANCE.values, INSTANCE.insert),
+    Write(attrgetter("created"), INSTANCE.values, INSTANCE.insert),
     Write(lambda changes: _living(changes.updated), INSTANCE.values, MOVE, each_one=True),
     Write(lambda changes: _ended(changes.updated), INSTANCE.values, INSTANCE.update(), each_one=True),
-    Write(lambda changes: changes.history, HISTORY.values, HISTORY.insert),
-    Write(lambda changes: changes.timers, TIMER.values, TIMER.upsert),
-    Write(lambda changes: changes.timers_gone, tuple, TIMER.delete),
-    Write(lambda changes: changes.work, WORK.values, WORK.upsert),
-    Write(lambda changes: changes.work_gone, tuple, WORK.delete),
-    Write(lambda changes: changes.asks, ASK.values, ASK.upsert),
-    Write(lambda changes: changes.asks_closed, ASK.values, CLOSE_ASK),
-    Write(lambda changes: changes.messages, MESSAGE.values, MESSAGE.insert),
-    Write(lambda changes: changes.records, RECORD.values, RECORD.upsert),
+    Write(attrgetter("history"), HISTORY.values, HISTORY.insert),
+    Write(attrgetter("timers"), TIMER.values, TIMER.upsert),
+    Write(attrgetter("timers_gone"), tuple, TIMER.delete),
+    Write(attrgetter("work"), WORK.values, WORK.upsert),
+    Write(attrgetter("work_gone"), tuple, WORK.delete),
+    Write(attrgetter("asks"), ASK.values, ASK.upsert),
+    Write(attrgetter("asks_closed"), ASK.values, CLOSE_ASK),
+    Write(attrgetter("messages"), MESSAGE.values, MESSAGE.insert),
+    Write(attrgetter("records"), RECORD.values, RECORD.upsert),
     Write(lambda changes: changes.counters.items(), lambda item: (*item[0], item[1]), COUNT),
 )
 
@@ -76,7 +79,9 @@ def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime]) ->
             conflict = error
         else:
             return
-    raise StoreError(f"the unit collided {ATTEMPTS} times with what is there; nothing was changed") from conflict
+    raise StoreError(
+        f"the unit collided {ATTEMPTS} times with what is there; nothing was changed"
+    ) from conflict
 
 
 def _decide_and_write(connection: Connection, unit: Unit, now: datetime) -> None:
@@ -100,6 +105,8 @@ def _read(connection: Connection, wanted: Reads, now: datetime) -> Found:
 
 
 def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[str, ...]]) -> list[Row]:
+    if not keys:
+        return []
     if len(keys) > FEW_KEYS:
         return table.rows(connection.fetch(table.select_some, (encode([*keys]).decode(),)))
     return table.rows(row for key in keys for row in connection.fetch(table.select_one, key))
@@ -107,9 +114,10 @@ def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[s
 
 def _write(connection: Connection, changes: Changes, now: datetime) -> None:
     for write in WRITES:
-        rows = [write.values(change) for change in write.changes(changes)]
-        if rows and connection.write(write.sql, rows) != len(rows) and write.each_one:
-            raise ConflictError("a row that was to be changed is not there")
+        if rows := write.changes(changes):
+            changed = connection.write(write.sql, [*map(write.values, rows)])
+            if write.each_one and changed != len(rows):
+                raise ConflictError("an instance that was to be changed is not there, or has ended")
     _write_requests(connection, changes, to_time(now))
 
 

@@ -1,5 +1,7 @@
 """How a worker gets its work: the most urgent first, and the tenants in turn."""
 
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -19,7 +21,9 @@ PRIORITIES = """
 WITH RECURSIVE step (priority) AS (
     SELECT max(priority) FROM work WHERE worker IS NULL AND queue = :queue
     UNION ALL
-    SELECT (SELECT max(priority) FROM work WHERE worker IS NULL AND queue = :queue AND priority < step.priority)
+    SELECT (
+        SELECT max(priority) FROM work WHERE worker IS NULL AND queue = :queue AND priority < step.priority
+    )
     FROM step WHERE priority IS NOT NULL
 )
 SELECT priority FROM step WHERE priority IS NOT NULL
@@ -123,7 +127,9 @@ class Waiting:
         """The first of a tenant's items, the longest due first."""
         place = {"priority": priority, "tenant": tenant, "limit": limit, **self._fitting}
         found = [
-            row for queue in self._claim.queues for row in self._connection.fetch(ITEMS, {"queue": queue, **place})
+            row
+            for queue in self._claim.queues
+            for row in self._connection.fetch(ITEMS, {"queue": queue, **place})
         ]
         return sorted(WORK.rows(found), key=lambda row: (row.due, row.id))[:limit]
 

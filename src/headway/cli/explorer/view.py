@@ -135,10 +135,9 @@ def _way(chart: Chart, way: Way) -> dict[str, Any]:
 
 
 def _payload(chart: Chart, way: Way) -> dict[str, Any]:
-    takes = [row.takes for row in chart.model.transitions if row.name == way.transition and row.takes]
-    return (
-        {"takes": takes[0], "example": _first_value(chart, takes[0])} if way.needs_payload and takes else {}
-    )
+    kinds = [arc.takes or arc.form for arc in chart.arcs if arc.name == way.transition]
+    takes = [kind.name for kind in kinds if kind is not None]
+    return {"takes": takes[0], "example": _first_value(chart, takes[0])} if takes else {}
 
 
 def _first_value(chart: Chart, name: str) -> Any:

@@ -11,7 +11,7 @@ CREATE TABLE chart_version (
 
 -- Room on each page keeps the next version of a row beside the last one.
 CREATE TABLE instance (
-    no         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    no         bigint GENERATED ALWAYS AS IDENTITY,
     tenant     text COLLATE "C" NOT NULL,
     id         text COLLATE "C" NOT NULL,
     chart      text COLLATE "C" NOT NULL,
@@ -23,10 +23,12 @@ CREATE TABLE instance (
     created_at timestamptz NOT NULL,
     updated_at timestamptz NOT NULL,
     snapshot   text NOT NULL,
+    PRIMARY KEY (tenant, no),
     UNIQUE (tenant, id)
 ) WITH (fillfactor = 70);
 CREATE INDEX instance_by_status ON instance (tenant, chart, status, no);
 CREATE INDEX instance_by_parent ON instance (tenant, parent, no) WHERE parent IS NOT NULL;
+CREATE INDEX instance_live ON instance (tenant, no) WHERE NOT ended;
 
 CREATE TABLE history (
     position   bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
@@ -42,9 +44,9 @@ CREATE TABLE history (
     actor      text NOT NULL,
     reason     text,
     attempt    bigint NOT NULL,
-    data       text,
-    UNIQUE (tenant, instance, seq, row)
+    data       text
 );
+CREATE INDEX history_by_instance ON history (tenant, instance, position);
 
 CREATE TABLE timer (
     tenant   text COLLATE "C" NOT NULL,
@@ -77,7 +79,7 @@ CREATE TABLE work (
     checkpoint   text,
     PRIMARY KEY (tenant, id)
 );
-CREATE INDEX work_to_claim ON work (queue, priority DESC, due, tenant, id) WHERE worker IS NULL;
+CREATE INDEX work_waiting ON work (queue, priority, tenant, due, id) WHERE worker IS NULL;
 CREATE INDEX work_leased ON work (leased_until, tenant, id) WHERE worker IS NOT NULL;
 
 CREATE TABLE ask (
@@ -109,8 +111,7 @@ CREATE TABLE outbox (
     kind     text NOT NULL,
     name     text NOT NULL,
     data     text,
-    at       timestamptz NOT NULL,
-    UNIQUE (tenant, id)
+    at       timestamptz NOT NULL
 );
 
 CREATE TABLE idempotency (
@@ -138,6 +139,42 @@ CREATE TABLE counter (
     value  bigint NOT NULL,
     PRIMARY KEY (tenant, key)
 );
+
+-- What the store sends, a list of each in one parameter. They are not the types of the tables, so that a
+-- later column does not stop a node that does not know it yet.
+CREATE TYPE key_given AS (tenant text, key text);
+CREATE TYPE record_key_given AS (tenant text, kind text, key text);
+CREATE TYPE version_seen AS (place tid, seen xid);
+CREATE TYPE instance_given AS (
+    tenant text, id text, chart text, version bigint, seq bigint, status text, ended boolean, parent text,
+    created_at timestamptz, updated_at timestamptz, snapshot text
+);
+CREATE TYPE instance_change AS (
+    place tid, seen xid, chart text, version bigint, seq bigint, status text, ended boolean, updated_at timestamptz,
+    snapshot text
+);
+CREATE TYPE history_given AS (
+    tenant text, instance text, seq bigint, "row" bigint, at timestamptz, event text, transition text, before text,
+    after text, actor text, reason text, attempt bigint, data text
+);
+CREATE TYPE timer_given AS (tenant text, id text, instance text, event text, due timestamptz);
+CREATE TYPE work_given AS (
+    tenant text, id text, instance text, state text, handler text, queue text, priority bigint, attempt bigint,
+    due timestamptz, timeout bigint, heartbeat bigint, lease bigint, affinity text, concurrency text, worker text,
+    leased_until timestamptz, started_at timestamptz, checkpoint text
+);
+CREATE TYPE ask_given AS (
+    tenant text, id text, instance text, state text, roles text, answers text, form text, shows text,
+    opened_at timestamptz, deadline timestamptz, claimed_by text, claimed_until timestamptz, delegated_to text,
+    closed_at timestamptz, closed_by text, closed_event text
+);
+CREATE TYPE message_given AS (
+    tenant text, id text, instance text, kind text, name text, data text, at timestamptz
+);
+CREATE TYPE request_given AS (tenant text, key text, body text, answer text, expires_at timestamptz);
+CREATE TYPE record_given AS (tenant text, kind text, key text, data text, updated_at timestamptz);
+CREATE TYPE counter_given AS (tenant text, key text, value bigint);
+CREATE TYPE lease_given AS (tenant text, id text, attempt bigint);
 
 -- Ends a statement that has found a row changed since it was read; the store reads again.
 CREATE FUNCTION start_over() RETURNS boolean LANGUAGE plpgsql AS $$

@@ -1,0 +1,117 @@
+"""What comes back from work and from children: done, failed, so far, or in another status."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headway.statechart.actions import filled
+from headway.statechart.draft import Draft
+from headway.statechart.effects import Message
+from headway.statechart.moves import start_work
+from headway.statechart.refusal import Veto
+from headway.statechart.retry import delay, may_retry, policy_for
+from headway.statechart.snapshot import Event, OpenWork
+from headway.statechart.tree import Node
+
+WHOLE = (0, 100)
+
+
+def open_work(draft: Draft, event: Event) -> tuple[str, OpenWork]:
+    """The state and the work an event belongs to; raises Veto when the attempt is over."""
+    for state, work in draft.work.items():
+        if work.id == event.ref:
+            if work.attempt != event.attempt:
+                message = f"attempt {event.attempt} of {work.id} is over; attempt {work.attempt} is under way"
+                raise Veto("stale", message)
+            return state, work
+    raise Veto("stale", f"the work {event.ref} is no longer wanted")
+
+
+def work_done(draft: Draft, event: Event) -> Event:
+    """The work is done: its state hears of it."""
+    state, _ = open_work(draft, event)
+    del draft.own("work")[state]
+    own = draft.chart.nodes[state].model.progress
+    if own is not None:
+        draft.progress = float(own[1])
+    return Event(f"done.work.{state}", event.data)
+
+
+def work_failed(draft: Draft, event: Event) -> Event:
+    """An attempt has failed: another one follows, or the state hears of it."""
+    state, work = open_work(draft, event)
+    code = event.data.get("code") if isinstance(event.data, dict) else None
+    if not isinstance(code, str) or not code or "." in code:
+        raise Veto("payload", "work.failed carries a code: a word without dots")
+    run = draft.chart.nodes[state].model.run
+    assert run is not None
+    if not may_retry(run, work, code):
+        del draft.own("work")[state]
+        return Event(f"error.work.{state}.{code}", event.data)
+    index = policy_for(run, code)
+    assert index is not None
+    count = work.failures.get(str(index), 0) + 1
+    wait = delay(run.retry[index], count, draft.base.seed + draft.seq)
+    due = draft.now + timedelta(milliseconds=wait)
+    following = OpenWork(work.id, work.attempt + 1, {**work.failures, str(index): count}, due)
+    draft.own("work")[state] = following
+    again = start_work(draft.identify(), work.id, state, run, attempt=following.attempt, due=due)
+    draft.effects.append(again)
+    draft.row("retry", draft.states, event, reason=code)
+    draft.finished = True
+    return event
+
+
+def work_progress(draft: Draft, event: Event) -> Event:
+    """The work has come this far; counters may have moved, and with them what depends on them."""
+    state, _ = open_work(draft, event)
+    data = event.data if isinstance(event.data, dict) else {}
+    fraction, counted = data.get("fraction"), data.get("counters", {})
+    if not isinstance(fraction, (int, float)) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
+        raise Veto("payload", "work.progress carries a fraction from 0 to 1")
+    if not isinstance(counted, dict) or not all(type(amount) is int for amount in counted.values()):
+        raise Veto("payload", "the counters of work.progress are whole numbers to add")
+    if counted:
+        counters = draft.own("counters")
+        for name, amount in counted.items():
+            counters[str(name)] = counters.get(str(name), 0) + amount
+        draft.stirred = True
+    phase = _phase(draft.chart.nodes[state])
+    low, high = phase.model.progress or WHOLE
+    reached = low + (high - low) * float(fraction)
+    # Several pieces of work may share the range of a state around them: none takes back what another did.
+    draft.progress = reached if phase.id == state else max(draft.progress, reached)
+    said = filled(phase.model.says, {**draft.context, **data})
+    report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
+    draft.effects.append(Message(id=draft.identify(), kind="live", name="progress", data=report))
+    draft.finished = True
+    return event
+
+
+def _phase(node: Node) -> Node:
+    """The state whose range of progress a state's work moves in: its own, or one around it."""
+    return next((above for above in node.upward if above.model.progress is not None), node)
+
+
+def child_changed(draft: Draft, event: Event) -> Event:
+    """A child went from one status to another: the counts follow."""
+    data = event.data if isinstance(event.data, dict) else {}
+    before, after, errors = data.get("from"), data.get("to"), data.get("errors", 0)
+    if not isinstance(errors, int) or isinstance(errors, bool) or errors < 0:
+        raise Veto("payload", "child.changed carries a number of new errors")
+    for status in (before, after):
+        if status is not None and not isinstance(status, str):
+            raise Veto("payload", "child.changed carries the child's status before and after")
+    children = draft.own("children")
+    leaving = before or "new"
+    if children.get(leaving, 0) < 1:
+        raise Veto("stale", f"no child is in {leaving}")
+    children[leaving] -= 1
+    if not children[leaving]:
+        del children[leaving]
+    if after is not None:
+        children[after] = children.get(after, 0) + 1
+    if errors:
+        counters = draft.own("counters")
+        counters["errors"] = counters.get("errors", 0) + errors
+    return event

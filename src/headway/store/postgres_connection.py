@@ -1,0 +1,198 @@
+"""Connections to PostgreSQL that speak of their failures in Headway's errors."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import asyncpg
+
+from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
+
+T = TypeVar("T")
+
+EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
+"""From which PostgreSQL counts."""
+MICROSECOND = timedelta(microseconds=1)
+
+PATIENCE = 10
+LONGEST_STATEMENT = 60
+PLANS_ARE_GOOD_FOR = 10
+"""Seconds. A plan made while a table was empty is soon a bad one; making it anew costs a millisecond."""
+
+# Each statement finds its rows by their keys, however few rows the planner believes a table to hold.
+SETTINGS = {
+    "application_name": "headway",
+    "cpu_index_tuple_cost": "1",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "random_page_cost": "0.01",
+}
+START_OVER = {"23505", "40001", "40P01"}  # unique violation, serialization failure, deadlock
+FULL = "53100"
+# By class: connection, authorization, no such database, resources, operator, system.
+UNAVAILABLE = {"08", "28", "3D", "53", "57", "58"}
+UNFIT = {"22", "54"}  # by class: data exception, program limit
+DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
+
+
+class ConflictError(StoreError):
+    """Someone else has written what this transaction has seen or wanted to write: it must start over."""
+
+
+class LostError(StoreUnavailableError):
+    """The connection was lost or could not be made."""
+
+
+class Connection:
+    """One connection, for one user at a time."""
+
+    def __init__(self, raw: Any) -> None:
+        self._raw = raw
+
+    async def fetch(self, sql: str, *values: Any, writes: bool = False) -> list[Any]:
+        """The rows that a statement answers with; one that writes outside a transaction commits by itself."""
+        return await self._call(
+            self._raw.fetch(sql, *values), commits=writes and not self._raw.is_in_transaction()
+        )
+
+    async def script(self, sql: str) -> None:
+        """Run statements in one transaction."""
+        await self._call(self._raw.execute(sql), commits=True)
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """All that is written within stays, or nothing when it raises."""
+        transaction = self._raw.transaction()
+        await self._call(transaction.start())
+        try:
+            yield
+        except BaseException:
+            with suppress(StoreError):  # the error that led here says more
+                await self._call(transaction.rollback())
+            raise
+        await self._call(transaction.commit(), commits=True)
+
+    async def _call(self, answer: Awaitable[T], *, commits: bool = False) -> T:
+        was_closed = self._raw.is_closed()
+        try:
+            return await answer
+        except DATABASE_ERRORS as error:
+            raise translated(error, committing=commits and not was_closed) from error
+
+
+class Connections:
+    """A few connections, made when they are needed; a lost one is made anew."""
+
+    def __init__(self, address: str, size: int) -> None:
+        self._address = address
+        self._room = asyncio.Semaphore(size)
+        self._free: list[Any] = []
+        self._calls = 0
+        self._is_open = False
+        self._idle = asyncio.Event()
+
+    def open(self) -> None:
+        """Be ready to connect."""
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Finish what is under way and disconnect."""
+        self._is_open = False
+        while self._calls:
+            self._idle.clear()
+            await self._idle.wait()
+        while self._free:
+            with suppress(*DATABASE_ERRORS):  # it is gone either way
+                await self._free.pop().close(timeout=PATIENCE)
+
+    @asynccontextmanager
+    async def call(self) -> AsyncIterator[None]:
+        """A call that closing waits for; raises StoreUnavailableError when the store is not open."""
+        if not self._is_open:
+            raise StoreUnavailableError("the store is not open")
+        self._calls += 1
+        try:
+            yield
+        finally:
+            self._calls -= 1
+            if not self._calls:
+                self._idle.set()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection for oneself; belongs in a call."""
+        async with self._room:
+            raw = await self._take()
+            try:
+                yield Connection(raw)
+            except asyncio.CancelledError:
+                raw.terminate()  # it may be in the middle of a statement that nobody waits for
+                raise
+            finally:
+                if not raw.is_closed():
+                    self._free.append(raw)
+
+    async def _take(self) -> Any:
+        while self._free:
+            raw = self._free.pop()
+            if not raw.is_closed():
+                return raw
+        try:
+            return await _connect(self._address)
+        except (*DATABASE_ERRORS, ValueError) as error:
+            raise translated(error) from error
+
+
+async def _connect(address: str) -> Any:
+    raw = await asyncpg.connect(
+        address,
+        timeout=PATIENCE,
+        command_timeout=LONGEST_STATEMENT,
+        max_cached_statement_lifetime=PLANS_ARE_GOOD_FOR,
+        server_settings=SETTINGS,
+    )
+    await _exact_times(raw)
+    return raw
+
+
+async def _exact_times(connection: Any) -> None:
+    """Times as microseconds, because the driver takes the first and the last time there is for infinity."""
+    await connection.set_type_codec(
+        "timestamptz", schema="pg_catalog", encoder=_to_time, decoder=_from_time, format="tuple"
+    )
+
+
+def _to_time(at: datetime) -> tuple[int]:
+    return ((at - EPOCH) // MICROSECOND,)
+
+
+def _from_time(stored: tuple[int]) -> datetime:
+    return EPOCH + timedelta(microseconds=stored[0])
+
+
+def translated(error: Exception, *, committing: bool = False) -> Exception:
+    """What an error of PostgreSQL or its driver means to those who use the store."""
+    if isinstance(error, asyncpg.DataError | UnicodeError):
+        return InputError(f"the store cannot hold this: {error}")
+    if isinstance(error, asyncpg.PostgresError) and error.sqlstate:
+        return _by_state(error.sqlstate, str(error), committing=committing)
+    return LostError(f"PostgreSQL: {str(error) or type(error).__name__}", maybe_committed=committing)
+
+
+def _by_state(state: str, said: str, *, committing: bool) -> Exception:
+    if state in START_OVER:
+        return ConflictError(f"PostgreSQL: {said}")
+    if state == FULL:
+        return StoreFullError(f"there is no room left for the database ({said}); nothing was changed")
+    if state[:2] in UNAVAILABLE:
+        return LostError(f"PostgreSQL: {said}", maybe_committed=committing)
+    if state[:2] in UNFIT:
+        return InputError(f"the store cannot hold this: {said}")
+    return StoreError(f"PostgreSQL: {said}")

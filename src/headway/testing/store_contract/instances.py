@@ -1,0 +1,113 @@
+"""Instances and their history: pages that a reader can trust."""
+
+# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headway.codec import replace
+from headway.store.port import InstanceQuery, Store
+from headway.testing.store_contract.acts import KEY, writing
+from headway.testing.store_contract.place import ANY_TEXT, HISTORY, INSTANCE, NEVER, Place, instance
+
+CREATED = [
+    instance("c"),
+    instance("a", chart="leave"),
+    instance("d", status="paid", ended=True),
+    instance("b", parent="c"),
+    instance("e", parent="c", status="paid", ended=True, chart="leave"),
+    instance("z", tenant="other", parent="c"),
+]
+FILTERS: list[tuple[dict[str, Any], str]] = [
+    ({}, "cadbe"),
+    ({"chart": "expense"}, "cdb"),
+    ({"status": "paid"}, "de"),
+    ({"parent": "c"}, "be"),
+    ({"ended": False}, "cab"),
+    ({"ended": True}, "de"),
+    ({"chart": "leave", "status": "paid", "parent": "c", "ended": True}, "e"),
+    ({"chart": "expense", "status": "draft"}, "cb"),
+    ({"chart": "none"}, ""),
+    ({"limit": 2}, "ca"),
+    ({"after": "a"}, "dbe"),
+    ({"after": "c", "chart": "expense", "limit": 1}, "d"),
+    ({"after": "e"}, ""),
+]
+
+
+@pytest.mark.mission("ENG-7", "ENG-17")
+class InstancesContract:
+    """Instances are listed in the order they were created, history in the order it happened."""
+
+    @pytest.mark.parametrize(("wanted", "ids"), FILTERS, ids=str)
+    @pytest.mark.mission("ENG-14")
+    async def test_a_list_holds_what_was_asked_for(
+        self, store: Store, wanted: dict[str, Any], ids: str
+    ) -> None:
+        """Every filter, alone and with others, in the order of creation, of one tenant."""
+        await store.run(writing(created=CREATED))
+        rows = await store.instances(InstanceQuery(tenant="acme", **wanted))
+        assert "".join(row.id for row in rows) == ids
+        assert all(row in CREATED for row in rows)
+
+    async def test_pages_stay_in_step_while_instances_come_and_change(self, store: Store) -> None:
+        """A reader of pages meets each instance once, also those that appear while it reads."""
+        await store.run(writing(created=[instance(f"{9 - n}") for n in range(5)]))
+        seen: list[str] = []
+        for turn in range(5):
+            after = seen[-1] if seen else None
+            page = await store.instances(InstanceQuery(tenant="acme", after=after, limit=2))
+            seen += [row.id for row in page]
+            await store.run(writing(updated=[instance("9", status="review", seq=turn)]))
+            if turn < 2:
+                await store.run(writing(created=[instance(f"0{turn}")]))
+        assert seen == ["9", "8", "7", "6", "5", "00", "01"]
+
+    @pytest.mark.mission("ENG-14")
+    async def test_nobody_sees_another_tenants_instance(self, store: Store) -> None:
+        """A query for one tenant never answers with a row of another."""
+        await store.run(writing(created=[INSTANCE], history=[HISTORY]))
+        assert await store.instance(("other", "i1")) is None
+        assert not await store.instances(InstanceQuery(tenant="other"))
+        assert not await store.instances(InstanceQuery(tenant="other", after="i1"))
+        assert not await store.history(("other", "i1"))
+
+    async def test_history_comes_back_as_it_went_in(self, store: Store) -> None:
+        """Every column survives, and the store gives each line its position."""
+        full = replace(
+            HISTORY, seq=2, row=3, at=NEVER, before=ANY_TEXT, reason=ANY_TEXT, attempt=7, data=ANY_TEXT
+        )
+        await store.run(writing(history=[HISTORY, full]))
+        first, second = await store.history(KEY)
+        assert [replace(first, position=0), replace(second, position=0)] == [HISTORY, full]
+        assert 0 < first.position < second.position
+
+    @pytest.mark.mission("ENG-14")
+    async def test_history_is_read_in_pages(self, store: Store) -> None:
+        """Pages follow one another by position, and hold the lines of one instance only."""
+        for seq in range(1, 8):
+            lines = [replace(HISTORY, seq=seq), replace(HISTORY, seq=seq, instance="i2")]
+            await store.run(writing(history=[*lines, replace(HISTORY, seq=seq, tenant="other")]))
+        seen: list[int] = []
+        position = 0
+        while page := await store.history(KEY, after=position, limit=3):
+            assert len(page) <= 3
+            position = page[-1].position
+            seen += [line.seq for line in page]
+        assert seen == [1, 2, 3, 4, 5, 6, 7]
+
+    async def test_rows_outlive_the_store_that_wrote_them(self, place: Place) -> None:
+        """What was written is there when the store is opened again."""
+        if not place.shared:
+            pytest.skip("these rows are gone when the store closes")
+        for attempt in range(2):
+            store = place.store()
+            await store.open()
+            if not attempt:
+                await store.run(writing(created=[INSTANCE], history=[HISTORY]))
+            assert await store.instance(KEY) == INSTANCE
+            assert len(await store.history(KEY)) == 1
+            await store.close()

@@ -1,0 +1,183 @@
+"""Work: claimed once, by urgency and in turn, and held only as long as the lease."""
+
+# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from headway.codec import replace
+from headway.store.port import Claim, Store
+from headway.store.rows import WorkRow
+from headway.testing.store_contract.acts import writing
+from headway.testing.store_contract.place import ANY_TEXT, LONG_AGO, NEVER, Place, work
+
+SECOND = timedelta(seconds=1)
+FULL = work(
+    ANY_TEXT,
+    state=ANY_TEXT,
+    handler=ANY_TEXT,
+    priority=-5,
+    attempt=3,
+    due=LONG_AGO,
+    timeout=60_000,
+    heartbeat=1,
+    lease=5_000,
+    affinity=ANY_TEXT,
+    concurrency=ANY_TEXT,
+    checkpoint=ANY_TEXT,
+)
+WAITING = [
+    work("late"),
+    work("soon", due=NEVER),
+    work("urgent", priority=9),
+    work("first", due=LONG_AGO),
+    work("mail", queue="mail", handler="post"),
+    work("theirs", tenant="other", due=LONG_AGO),
+    work("taken", worker="someone", leased_until=NEVER, started_at=LONG_AGO),
+]
+CLAIMS: list[tuple[dict[str, Any], str]] = [
+    ({"tenants": ("acme",)}, "urgent first late"),
+    ({"tenants": ("acme",), "limit": 2}, "urgent first"),
+    ({"tenants": ("other",)}, "theirs"),
+    ({"queues": ("mail",)}, "mail"),
+    ({"queues": ("mail",), "handlers": ("pay",)}, ""),
+    ({"queues": ("mail", "default"), "handlers": ("post", "else")}, "mail"),
+    ({"queues": ("mail", "default"), "tenants": ("acme",)}, "urgent first late mail"),
+    ({"queues": ("none",)}, ""),
+    ({"queues": ()}, ""),
+    ({"tenants": ("nobody",)}, ""),
+]
+
+
+def claim(worker: str = "w", limit: int = 100, **wanted: Any) -> Claim:
+    """A claim of the default queue."""
+    return Claim(**{"worker": worker, "queues": ("default",), "limit": limit, **wanted})
+
+
+def ids(rows: Any) -> list[str]:
+    """Which work was claimed."""
+    return [row.id for row in rows]
+
+
+@pytest.mark.mission("ENG-10", "ENG-17")
+class WorkContract:
+    """Work is claimed by one worker and held by its lease."""
+
+    @pytest.mark.parametrize(("wanted", "expected"), CLAIMS, ids=str)
+    async def test_a_claim_takes_what_is_due_and_fits(
+        self, store: Store, wanted: dict[str, Any], expected: str
+    ) -> None:
+        """By queue, handler and tenant, what is due and free; the urgent first, then the longest due."""
+        await store.run(writing(work=WAITING))
+        assert ids(await store.claim_work(claim(**wanted))) == expected.split()
+
+    async def test_claimed_work_carries_its_lease(self, store: Store) -> None:
+        """All columns come back, with the worker, the start, and the end of the lease by the store's time."""
+        await store.run(writing(work=[FULL]))
+        before = await store.now()
+        [row] = await store.claim_work(claim("w1"))
+        after = await store.now()
+        assert row.started_at
+        assert before <= row.started_at <= after
+        until = row.started_at + 5 * SECOND
+        assert row == replace(FULL, worker="w1", leased_until=until, started_at=row.started_at)
+        assert not await store.claim_work(claim("w2"))
+
+    async def test_work_that_is_written_again_can_be_claimed_again(self, store: Store) -> None:
+        """A next attempt takes the place of the one before, lease and all."""
+        await store.run(writing(work=[work()]))
+        await store.claim_work(claim())
+        await store.run(writing(work=[work(attempt=2, checkpoint="{}")]))
+        [row] = await store.claim_work(claim())
+        assert (row.attempt, row.checkpoint) == (2, "{}")
+
+    async def test_work_that_is_gone_cannot_be_claimed(self, store: Store) -> None:
+        """Cancelled work disappears, and only that."""
+        await store.run(writing(work=[work("a"), work("b"), work("a", tenant="other")]))
+        await store.run(writing(work_gone=[("acme", "a"), ("acme", "none")]))
+        rows = await store.claim_work(claim())
+        assert sorted((row.tenant, row.id) for row in rows) == [("acme", "b"), ("other", "a")]
+
+    async def test_each_item_goes_to_one_claimer(self, place: Place, store: Store) -> None:
+        """Twenty workers, in two stores where that is possible, share 200 items and get each once."""
+        await store.run(writing(work=[work(f"w{n}", tenant=f"t{n % 3}") for n in range(200)]))
+        second = place.store() if place.shared else store
+        await second.open()
+
+        async def worker(name: str, at: Store) -> list[WorkRow]:
+            got: list[WorkRow] = []
+            while rows := await at.claim_work(claim(name, limit=7)):
+                assert {row.worker for row in rows} == {name}
+                got += rows
+            return got
+
+        shares = await asyncio.gather(
+            *(worker(f"{n}{at is second}", at) for n in range(10) for at in (store, second))
+        )
+        if place.shared:
+            await second.close()
+        assert Counter(row.id for share in shares for row in share) == {f"w{n}": 1 for n in range(200)}
+
+    @pytest.mark.mission("ENG-14")
+    @pytest.mark.parametrize("limit", [1, 2, 4])
+    async def test_tenants_are_served_in_turn(self, store: Store, limit: int) -> None:
+        """A tenant's backlog, however old, does not hold up the others, not even when room is scarce."""
+        backlog = [work(f"b{n}", tenant="big", due=LONG_AGO) for n in range(50)]
+        await store.run(writing(work=[*backlog, work("s1", tenant="small"), work("t1", tenant="tiny")]))
+        served = [row.tenant for _ in range(4 // limit) for row in await store.claim_work(claim(limit=limit))]
+        assert {*served} == {"big", "small", "tiny"}
+
+    @pytest.mark.mission("ENG-14")
+    async def test_urgency_comes_before_turns(self, store: Store) -> None:
+        """A tenant's urgent work is not held up by another's turn."""
+        urgent = [work(f"u{n}", tenant="big", priority=1) for n in range(3)]
+        await store.run(writing(work=[work("s1", tenant="small", due=LONG_AGO), *urgent]))
+        rows = await store.claim_work(claim(limit=3))
+        assert {row.tenant for row in rows} == {"big"}
+
+    async def test_only_the_holder_extends_a_lease(self, store: Store) -> None:
+        """Another worker, attempt or tenant holds nothing, nor does one whose lease has run out."""
+        past, coming = await store.now() - SECOND, await store.now() + timedelta(hours=1)
+        await store.run(
+            writing(
+                work=[
+                    work("held", worker="w", leased_until=coming, attempt=2),
+                    work("other's", worker="x", leased_until=coming),
+                    work("expired", worker="w", leased_until=past),
+                    work("waiting"),
+                ]
+            )
+        )
+        asked = [("held", 2), ("held", 1), ("other's", 1), ("expired", 1), ("waiting", 1), ("none", 1)]
+        items = [("acme", name, attempt) for name, attempt in asked]
+        assert await store.extend_leases("w", items) == [("acme", "held")]
+        assert not await store.extend_leases("w", [("other", "held", 2)])
+        assert not await store.extend_leases("w", [])
+
+    @pytest.mark.mission("ENG-10")
+    async def test_an_extended_lease_runs_from_now(self, store: Store) -> None:
+        """The lease's own length counts from the extension, so a short one ends a lease early."""
+        coming = await store.now() + timedelta(hours=1)
+        await store.run(writing(work=[work(worker="w", leased_until=coming, lease=0)]))
+        assert not await store.expired_work(10)
+        assert await store.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
+        assert ids(await store.expired_work(10)) == ["w1"]
+
+    async def test_expired_work_is_found_the_longest_first(self, store: Store) -> None:
+        """Only what is leased and past its lease, so much as was asked for."""
+        now = await store.now()
+        rows = [
+            work(f"e{n}", worker="w", leased_until=now - n * SECOND, started_at=LONG_AGO) for n in (1, 3, 2)
+        ]
+        held = work("held", worker="w", leased_until=now + timedelta(hours=1))
+        await store.run(writing(work=[*rows, held, work("waiting", due=LONG_AGO)]))
+        found = await store.expired_work(10)
+        assert ids(found) == ["e3", "e2", "e1"]
+        assert found[0] == rows[1]
+        assert ids(await store.expired_work(2)) == ["e3", "e2"]

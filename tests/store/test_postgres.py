@@ -1,0 +1,379 @@
+"""The PostgreSQL store: what only a server, a network and many nodes can do to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
+from itertools import combinations
+from typing import Any
+
+import asyncpg
+import pytest
+
+from headway.clock import SystemClock
+from headway.codec import replace
+from headway.errors import InputError, SchemaError, StoreFullError, StoreUnavailableError
+from headway.store import migrate, postgres_writes
+from headway.store.port import Changes, Claim, Found, Reads
+from headway.store.postgres import PostgresStore, postgres_database
+from headway.store.postgres_reads import reading
+from headway.testing import FakeClock
+from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
+from headway.testing.store_contract.place import (
+    ASK,
+    HISTORY,
+    INSTANCE,
+    MESSAGE,
+    RECORD,
+    REQUEST,
+    TIMER,
+    WORK,
+    instance,
+    work,
+)
+from tests.store.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-17")
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
+COUNTER = ("acme", "n")
+PLAN = ("acme", "plan", "p1")
+LOCK_ROWS = "SELECT FROM instance FOR UPDATE"
+LOCK_TABLE = "LOCK TABLE instance"
+
+
+@pytest.fixture
+def store(postgres_address: str, runner: asyncio.Runner) -> Iterator[PostgresStore]:
+    """An opened store."""
+    store = PostgresStore(postgres_address)
+    runner.run(store.open())
+    yield store
+    runner.run(store.close())
+
+
+@asynccontextmanager
+async def opened(address: str, **options: Any) -> AsyncIterator[PostgresStore]:
+    """Another node."""
+    store = PostgresStore(address, **options)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+@asynccontextmanager
+async def someone(address: str) -> AsyncIterator[asyncpg.Connection]:
+    """A client that is no store, and may keep others waiting."""
+    connection = await asyncpg.connect(address)
+    try:
+        yield connection
+    finally:
+        connection.terminate()
+
+
+async def until_waiting(address: str, count: int = 1) -> None:
+    """Come back when so many clients wait for a lock."""
+    async with someone(address) as observer, asyncio.timeout(20):
+        while await observer.fetchval(WAITING) < count:
+            pass
+
+
+async def test_a_killed_server_is_an_error_and_then_forgotten(
+    postgres_server: PostgresServer, store: PostgresStore
+) -> None:
+    """While it is down a unit fails with nothing changed; when it is back the same store goes on."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    postgres_server.kill()
+    try:
+        with pytest.raises(StoreUnavailableError) as raised:
+            await store.run(counted(1))
+        with pytest.raises(StoreUnavailableError):
+            await store.instance(KEY)
+    finally:
+        postgres_server.start()
+    assert not raised.value.maybe_committed
+    await store.run(counted(1))
+    row = await store.instance(KEY)
+    assert row
+    assert row.snapshot == "1"
+
+
+@pytest.mark.parametrize(("lock", "maybe"), [(LOCK_TABLE, False), (LOCK_ROWS, True)], ids=["read", "write"])
+async def test_a_unit_cut_off_says_whether_it_may_be_committed(
+    postgres_server: PostgresServer, store: PostgresStore, postgres_address: str, lock: str, maybe: bool
+) -> None:
+    """A server that dies while a unit reads has committed nothing; while it writes, nobody can know."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    async with someone(postgres_address) as other:
+        await other.execute(f"BEGIN; {lock}")
+        unit = asyncio.create_task(store.run(counted(1)))
+        await until_waiting(postgres_address)
+        postgres_server.kill()
+    try:
+        with pytest.raises(StoreUnavailableError) as raised:
+            await unit
+    finally:
+        postgres_server.start()
+    assert raised.value.maybe_committed is maybe
+    assert ("may have been committed" in str(raised.value)) is maybe
+    assert await store.instance(KEY) == instance(snapshot="0")
+
+
+async def test_a_connection_cut_by_the_server_is_made_anew(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """An administrator who ends all connections is not noticed by the next unit."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    async with someone(postgres_address) as admin:
+        await admin.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headway'"
+        )
+    await store.run(counted(1))
+    assert (await found(store, instances={KEY})).instances[KEY].snapshot == "1"
+
+
+async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, postgres_address: str) -> None:
+    """A unit that is chosen to give way begins again, and its change is made once."""
+
+    class Counting(Transfer):
+        begun = 0
+
+        def begin(self) -> Reads:
+            self.begun += 1
+            return super().begin()
+
+    await store.run(writing(created=[instance("a", snapshot="0"), instance("b", snapshot="0")]))
+    unit = Counting("a", "b")
+    async with someone(postgres_address) as first, someone(postgres_address) as second:
+        await first.execute("BEGIN; UPDATE instance SET seq = seq WHERE id = 'a'")
+        await second.execute(
+            "SET deadlock_timeout = '1h'; BEGIN; SELECT FROM instance WHERE id = 'b' FOR UPDATE"
+        )
+        task = asyncio.create_task(store.run(unit))
+        await until_waiting(postgres_address)  # for a, which it has read without a lock
+        await first.execute("COMMIT")
+        while unit.begun < 2:
+            await asyncio.sleep(0)
+        await until_waiting(postgres_address)  # for b, now that it holds a
+        await second.execute("SELECT FROM instance WHERE id = 'a' FOR UPDATE; COMMIT")
+        await task
+    assert unit.begun == 3
+    rows = [await store.instance(("acme", name)) for name in "ab"]
+    assert [row.snapshot for row in rows if row] == ["-1", "1"]
+
+
+async def test_a_unit_that_meets_another_node_starts_over_once(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """What it has seen is checked when it writes; the second attempt holds locks and cannot be disturbed."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    unit = counted(1)
+    async with someone(postgres_address) as other:
+        await other.execute("BEGIN; UPDATE instance SET snapshot = '40'")
+        task = asyncio.create_task(store.run(unit))
+        await until_waiting(postgres_address)
+        await other.execute("COMMIT")
+        await task
+    assert unit.begun == 2
+    assert (await found(store, instances={KEY})).instances[KEY].snapshot == "41"
+
+
+async def test_200_units_of_two_nodes_on_one_instance_lose_nothing(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """Every unit builds on the one before it, whichever node it runs on."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    async with opened(postgres_address) as second:
+        await asyncio.gather(*(node.run(counted(1)) for _ in range(100) for node in (store, second)))
+    assert (await found(store, instances={KEY})).instances[KEY].snapshot == "200"
+
+
+def _if_free(seen: Found) -> Changes:
+    return Changes() if seen.counters.get(COUNTER) else Changes(messages=[MESSAGE], counters={COUNTER: 1})
+
+
+def _one_more(seen: Found) -> Changes:
+    row = seen.records.get(PLAN, replace(RECORD, data="0"))
+    return Changes(records=[replace(row, data=str(int(row.data) + 1))])
+
+
+@pytest.mark.parametrize(
+    ("decide", "counter", "data"), [(_if_free, 1, None), (_one_more, None, "20")], ids=["counter", "record"]
+)
+async def test_nodes_that_find_nothing_do_not_both_go_first(
+    store: PostgresStore,
+    postgres_address: str,
+    decide: Callable[[Found], Changes],
+    counter: int | None,
+    data: str | None,
+) -> None:
+    """A limit holds and no update is lost even where there is no row yet that could be locked."""
+
+    def wanted() -> Reads:
+        return Reads(counters={COUNTER}, records={PLAN})
+
+    async with opened(postgres_address) as second:
+        await asyncio.gather(*(node.run(Act(decide, wanted)) for _ in range(10) for node in (store, second)))
+    seen = await found(store, counters={COUNTER}, records={PLAN})
+    assert seen.counters.get(COUNTER) == counter
+    assert [row.data for row in seen.records.values()] == ([data] if data else [])
+
+
+@pytest.mark.mission("ENG-10")
+async def test_a_node_with_a_wrong_clock_agrees_with_the_others(
+    store: PostgresStore, postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Units, leases and timers go by the database's time."""
+    monkeypatch.setattr(SystemClock, "now", lambda _: datetime(1999, 1, 1, tzinfo=UTC))
+    async with someone(postgres_address) as other:
+        before = await other.fetchval("SELECT clock_timestamp()")
+        unit = writing(work=[work(due=before)], timers=[replace(TIMER, due=before)])
+        await store.run(unit)
+        [row] = await store.claim_work(Claim("w", ("default",), 1))
+        after = await other.fetchval("SELECT clock_timestamp()")
+    assert unit.found
+    assert row.started_at
+    assert before <= unit.found.now <= row.started_at <= after
+    assert row.leased_until == row.started_at + timedelta(milliseconds=row.lease)
+    assert len(await store.due_timers(10)) == 1
+
+
+async def test_a_test_may_bring_its_own_clock(postgres_address: str) -> None:
+    """Then everything goes by that one."""
+    clock = FakeClock()
+    async with opened(postgres_address, clock=clock) as store:
+        unit = writing(work=[work(due=clock.now())], timers=[replace(TIMER, due=clock.now() + timedelta(1))])
+        await store.run(unit)
+        [row] = await store.claim_work(Claim("w", ("default",), 1))
+        assert unit.found
+        assert unit.found.now == row.started_at == await store.now() == clock.now()
+        assert not await store.due_timers(1)
+        clock.advance("1d")
+        assert await store.due_timers(1)
+        assert await store.expired_work(1)
+
+
+async def test_a_full_disk_is_an_error_of_its_own(store: PostgresStore, postgres_address: str) -> None:
+    """Nothing of the unit is written when the server finds no room for its last row."""
+    async with someone(postgres_address) as admin:
+        await admin.execute("""
+            CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS
+                $$ BEGIN RAISE 'could not extend file' USING ERRCODE = 'disk_full'; END $$;
+            CREATE TRIGGER full_disk BEFORE INSERT ON outbox EXECUTE FUNCTION full_disk();
+        """)
+        try:
+            with pytest.raises(StoreFullError, match="no room left"):
+                await store.run(writing(created=[INSTANCE], messages=[MESSAGE]))
+        finally:
+            await admin.execute("DROP FUNCTION full_disk CASCADE")
+    assert await store.instance(KEY) is None
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        instance("nul\0"),
+        instance("half \ud800"),
+        instance(seq=2**63),
+        instance("".join(chr(0x4E00 + n % 9973 * 2) for n in range(5_000))),
+    ],
+    ids=["nul", "surrogate", "number", "long id"],
+)
+async def test_what_cannot_be_stored_is_the_callers_error(store: PostgresStore, row: Any) -> None:
+    """The unit is refused whole, and the store goes on."""
+    with pytest.raises(InputError, match="cannot hold"):
+        await store.run(writing(created=[INSTANCE, row]))
+    assert await store.instance(KEY) is None
+    await store.run(writing(created=[INSTANCE]))
+
+
+async def test_a_database_without_a_schema_names_the_command(postgres_server: PostgresServer) -> None:
+    """A store does not open there, and leaves no connection behind."""
+    store = PostgresStore(postgres_server.new_database())
+    with pytest.raises(SchemaError, match="headway db up"):
+        await store.open()
+    with pytest.raises(StoreUnavailableError, match="not open"):
+        await store.now()
+
+
+@pytest.mark.parametrize(
+    "address", ["postgresql://headway@/x?host=/nonexistent", "nonsense", "postgresql://headway@127.0.0.1:1/x"]
+)
+async def test_a_database_that_is_not_there_is_unavailable(address: str) -> None:
+    """So is one that nobody can make sense of."""
+    with pytest.raises(StoreUnavailableError):
+        await PostgresStore(address).open()
+
+
+async def test_the_schema_can_be_taken_back(postgres_server: PostgresServer) -> None:
+    """The way down leaves nothing, so the way up works again."""
+    async with postgres_database(postgres_server.new_database()) as database:
+        for _ in range(2):
+            await migrate.up(database)
+            await migrate.down(database, 0)
+            left = await database.fetch(
+                "SELECT relname FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relkind = 'r'"
+                " UNION ALL SELECT proname FROM pg_proc WHERE pronamespace = 'public'::regnamespace"
+                " UNION ALL SELECT typname FROM pg_type WHERE typnamespace = 'public'::regnamespace"
+                " AND typname NOT LIKE '%schema_version'"
+            )
+            assert [name for (name,) in left] == ["schema_version"]
+
+
+async def test_statements_do_not_pile_up(postgres_address: str) -> None:
+    """Every combination of changes is a statement of its own, but neither node nor server keeps them all."""
+    lists: dict[str, Any] = {
+        "history": [HISTORY],
+        "timers": [TIMER],
+        "timers_gone": [("acme", "t2")],
+        "work": [WORK],
+        "work_gone": [("acme", "w2")],
+        "asks": [ASK],
+        "messages": [MESSAGE],
+        "records": [RECORD],
+    }
+    some = [names for count in range(1, 5) for names in combinations(lists, count)]
+    async with opened(postgres_address, pool_size=1) as store:
+        for names in some:
+            await store.run(writing(**{name: lists[name] for name in names}))
+        [(kept,)] = await store._fetch("SELECT count(*) FROM pg_prepared_statements")
+    assert len(some) > 150 > kept
+    for names in combinations(postgres_writes.WRITES, 2):
+        postgres_writes.statement(names)
+    for names in combinations(postgres_writes.WRITES, 3):
+        postgres_writes.statement(names)
+    assert postgres_writes.statement.cache_info().currsize == postgres_writes.STATEMENTS_KEPT
+
+
+async def test_rows_are_found_by_their_keys(store: PostgresStore) -> None:
+    """No statement of a unit looks through a table, even while the planner knows nothing about it."""
+    keys = {KEY}
+    read, values = reading(Reads(instances=keys, requests=keys, counters=keys, records={PLAN}), lock=True)
+    plan = await store._fetch(f"EXPLAIN {read}", *values)
+    names = (*postgres_writes.WRITES,)
+    rows = {name: [] for name in names}
+    plan += await store._fetch(
+        f"EXPLAIN {postgres_writes.statement(names)}", datetime.now(UTC), *rows.values()
+    )
+    lines = [line.strip(" ->") for (line,) in plan]
+    scans = [line for line in lines if " Scan " in line]
+    looks = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
+    assert sum(line.startswith("Tid Scan on") for line in scans) == 4
+    assert not [line for line in scans if line.startswith(("Seq Scan", "Bitmap"))]
+    assert sum("Index" in line or "Tid" in line for line in scans) == len(looks)
+
+
+@pytest.mark.mission("ENG-6")
+async def test_one_request_on_two_nodes_runs_once(store: PostgresStore, postgres_address: str) -> None:
+    """One runs; all others find its answer, on whichever node they are."""
+
+    def serve(seen: Found) -> Changes:
+        return Changes() if seen.requests else Changes(requests=[REQUEST], counters={COUNTER: 1})
+
+    units = [Act(serve, lambda: Reads(requests={("acme", "r1")})) for _ in range(20)]
+    async with opened(postgres_address) as second:
+        await asyncio.gather(*((store, second)[n % 2].run(unit) for n, unit in enumerate(units)))
+    assert (await found(store, counters={COUNTER})).counters == {COUNTER: 1}
