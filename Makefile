@@ -15,7 +15,8 @@ setup: ## Create .venv and install what is missing
 serve: setup ## Run Headway on its embedded default
 	$(BIN)/headway serve
 
-test: setup ## Run all tests
+test: ## Run all tests
+	@scripts/setup tests
 	$(BIN)/pytest -n 2
 
 check: setup ## Check format, lint, types, layers and the examples in the docs

@@ -1,12 +1,13 @@
 """Headway: one engine for work that lives long and passes through states."""
 
-from headway.statechart.authoring import Ask, Final, History, Parallel, Retry, Run, State, any_live
+from headway.statechart.authoring import Final, History, Parallel, State, any_live
 from headway.statechart.define import Statechart, invariant
 from headway.statechart.draft import View
 from headway.statechart.explain import explain
 from headway.statechart.refusal import No, Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, agent, person
 from headway.statechart.step import Step, start, step
+from headway.statechart.terms import Ask, Retry, Run
 
 __all__ = [
     "Actor",

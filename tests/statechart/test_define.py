@@ -1,9 +1,7 @@
-"""Definitions: what a class body becomes, and that every mistake is found at once, with its line."""
+"""Definitions: what a class body becomes."""
 
-import inspect
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -15,19 +13,25 @@ from headway import (
     History,
     No,
     Parallel,
+    Refusal,
     Retry,
     Run,
+    Snapshot,
     State,
     Statechart,
+    Step,
     View,
     any_live,
     invariant,
     person,
+    start,
+    step,
 )
 from headway.actions import count, put, topic
-from headway.errors import DefinitionError, InputError
+from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.authoring import Transition
+from headway.statechart.snapshot import timer_fired
 
 pytestmark = pytest.mark.mission("ENG-1")
 
@@ -42,16 +46,22 @@ def bump(_view: View) -> dict[str, int]:
     return {"n": 1}
 
 
-def blind() -> bool:
-    """Takes nothing, so it can judge nothing."""
-    return True
-
-
-WRONG: Any = 7
-"""A value of no type that fits."""
-
-MISTYPED: Any = {"quorom": 2}
 NOW = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def started(chart: type[Statechart], context: dict[str, object]) -> Snapshot:
+    """A new instance."""
+    begun = start(chart, "it", now=NOW, context=context)
+    assert isinstance(begun, Step)
+    return begun.snapshot
+
+
+class Judge:
+    """Somebody whose method is a guard."""
+
+    def agrees(self, _view: View) -> bool:
+        """It does."""
+        return True
 
 
 class Verdict(BaseModel):
@@ -65,14 +75,6 @@ class Claim:
     """What an expense claim holds."""
 
     amount: int = 0
-
-
-def definition_problems(define: Callable[[], object]) -> list[tuple[int, str]]:
-    """The problems of a definition, with lines counted from its `def`."""
-    first = inspect.getsourcelines(define)[1]
-    with pytest.raises(DefinitionError) as caught:
-        define()
-    return [(problem.line - first, problem.message) for problem in caught.value.problems]
 
 
 def test_a_class_body_becomes_a_model() -> None:
@@ -195,157 +197,148 @@ def test_a_chart_inherits_from_another() -> None:
     assert set(Base.chart.nodes) == {"a", "b"}
 
 
-def test_all_mistakes_are_found_at_once_with_their_lines() -> None:
-    """One error tells every mistake of a definition, in order, each with the line it stands on."""
+def test_charts_that_inherit_from_one_do_not_know_each_other() -> None:
+    """Each subclass adds its own rows to the states they share, and may replace a row by its name."""
 
-    def define() -> object:
-        class Wrong(Statechart):
-            a = State(initial=True, timeout="5m")
-            b = State(ask=Ask(deadline="2 fortnights", late="maybe"))
-            c = Final()
-            go = a.to(b, when=lambda _view: True)
-            stop = a.to(c, distinct_from="goo", quorum=0)
-            out = c.to(a)
+    class Base(Statechart):
+        draft, review, sent = State(initial=True), State(), Final()
+        submit = draft.to(sent)
 
-        return Wrong
+    class Careful(Base):
+        submit = Base.draft.to(Base.review)
+        approve = Base.review.to(Base.sent)
 
-    assert definition_problems(define) == [
-        (2, "a has timeout= but no run= (for a time limit write .after(...))"),
-        (3, "not a duration: '2 fortnights' (write 500ms, 90s, 5m, 2h, 1d 12h)"),
-        (3, "b asks nobody: name a role"),
-        (3, 'b has late=\'maybe\': it is "refuse" or "record"'),
-        (5, "a guard or action needs a name: write a function, not a lambda"),
-        (6, "stop is distinct_from 'goo', which does not exist (did you mean go?)"),
-        (6, "stop has a quorum of 0: it is at least 1"),
-        (7, "out leaves c, which is final"),
+    class Hasty(Base):
+        skip = any_live.to(Base.sent)
+
+    rows = {cls: [(row.name, row.targets) for row in cls.chart.model.transitions] for cls in (Careful, Hasty)}
+    assert rows[Careful] == [("submit", ("review",)), ("approve", ("sent",))]
+    assert rows[Hasty] == [("submit", ("sent",)), ("skip", ("sent",))]
+
+
+def test_a_second_name_for_a_transition_makes_no_second_row() -> None:
+    """An alias is the same transition."""
+
+    class Light(Statechart):
+        red, green = State(initial=True), State()
+        go = switch = red.to(green)
+
+    assert [row.name for row in Light.chart.model.transitions] == ["go"]
+    assert Light.switch().name == "go"
+
+
+def test_each_timer_has_its_own_event() -> None:
+    """Timers under one name fire each its own row, and none is a prefix of another."""
+
+    class Timed(Statechart):
+        a, life, c = State(initial=True), Final(), Final()
+        x = a.after("1m").to(life, when="urgent") | a.after("5m").to(c) | a.every("9m").stay()
+        y = any_live.after("7m").to(c) | any_live.after("8m").to(c)
+
+    assert [row.events for row in Timed.chart.model.transitions] == [
+        ("after.a.x",),
+        ("after.a.x-2",),
+        ("after.a.x-3",),
+        ("after.life.y",),
+        ("after.life.y-2",),
     ]
+    begun = started(Timed, {"urgent": False})
+    first = min(begun.timers, key=lambda timer: begun.timers[timer].due)
+    after = step(Timed, begun, timer_fired(first), NOW + timedelta(minutes=1))
+    assert isinstance(after, Step)
+    assert (after.snapshot.states, len(after.snapshot.timers)) == (("a",), 4)
 
 
-def body(**attributes: object) -> Callable[[], object]:
-    """A definition made of the given attributes."""
+def test_names_of_a_set_stand_in_order() -> None:
+    """A chart is the same in every process, whatever order a set has there."""
+    roles = {f"role{number}" for number in range(9)}
 
-    def define() -> object:
-        return type("Made", (Statechart,), dict(attributes))
+    class Shared(Statechart):
+        a, b = State(initial=True, run="x", errors=roles), Final()
+        go = a.to(b, by=roles, countersign=roles, event=roles)
 
-    return define
-
-
-def two(**more: object) -> dict[str, object]:
-    """Two states, the first initial."""
-    return {"a": State(initial=True), "b": State(), **more}
-
-
-def states_and(make: Callable[[State, State], dict[str, object]]) -> dict[str, object]:
-    """Two states and what is made of them."""
-    a, b = State(initial=True), State()
-    return {"a": a, "b": b, **make(a, b)}
+    (row,) = Shared.chart.model.transitions
+    run = Shared.chart.model.states[0].run
+    assert run is not None
+    assert row.by == row.countersign == row.events == run.errors == tuple(sorted(roles))
+    assert Shared.go().name == "role0"
 
 
-MISTAKES: list[tuple[dict[str, object], str]] = [
-    ({}, "has no states"),
-    ({"a": State()}, "no outermost state says initial=True"),
-    ({"a": State(initial=True), "b": State(initial=True)}, "several states say initial=True"),
-    ({"a": State(State(), initial=True)}, "a child of a has no name"),
-    (two(p=Parallel()), "p is parallel and has no children"),
-    (two(h=History()), "h is a history state and needs a state around it"),
-    (two(c=State(progress=(50, 20))), "it is a range within 0 to 100"),
-    (two(c=State(run="x", retry=Retry(-1))), "retries -1 times"),
-    (two(c=State(run="x", retry=Retry(jitter=2))), "jitter outside 0 to 1"),
-    (two(c=State(run="x", retry=(Retry(1), Retry(2, on="busy")))), "they never apply"),
-    (two(c=State(run="x", errors="a.b")), "is no error code"),
-    (two(c=State(run=Run("x", lease="5s"))), "a lease that ends before the next heartbeat"),
-    (two(c=State(run=Run("x"), timeout="1s")), "put them into it"),
-    (two(c=State(ask=Ask("m", deadline="1h", remind="2h"))), "remind only after its deadline"),
-    (two(c=State(where="x")), "which is for outermost states of charts with computed="),
-    (states_and(lambda a, _b: {"go": a.to()}), "go goes nowhere"),
-    (states_and(lambda a, _b: {"go": a.to(State())}), "is not an attribute of Made"),
-    (states_and(lambda a, b: {"go": a.to(b, when=WRONG)}), "not a guard: 7"),
-    (states_and(lambda a, b: {"go": a.to(b, do=WRONG)}), "not an action: 7"),
-    (states_and(lambda a, b: {"go": a.to(b, when="1 +")}), "is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, by=WRONG)}), "not a name, nor several: 7"),
-    (states_and(lambda a, b: {"go": a.to(b, takes=open)}), "does not describe JSON data"),
-    (states_and(lambda a, b: {"go": a.to(b, event="a b")}), "is no name for an event"),
-    (states_and(lambda a, b: {"go": a.to(b, event="timer")}), "the event timer is the engine's own"),
-    (states_and(lambda a, b: {"go": a.on("done.work.a").to(b)}), "which never comes"),
-    (states_and(lambda a, b: {"go": a.on_deadline.to(b)}), "a has no ask with a deadline"),
-    (states_and(lambda a, b: {"go": a.on_answer.to(b)}), "a has no ask"),
-    (states_and(lambda a, b: {"go": a.on_error.to(b)}), "its state has no run="),
-    (states_and(lambda a, b: {"go": a.always.to(b, event="x")}), "names an event beside a trigger"),
-    (states_and(lambda a, b: {"go": a.to(b, but=(b,))}), "which goes with any_live only"),
-    (states_and(lambda a, b: {"go": a.computes(b)}), "which is for charts with computed="),
-    (states_and(lambda a, b: {"go": a.to(a, b)}), "which cannot be active together"),
-    (states_and(lambda a, b: {"go": a.after("soon").to(b)}), "not a duration: 'soon'"),
-    (states_and(lambda a, b: {"go": (a.to(b), 1)[1]}), "has no name, or its name was assigned again"),
-    (
-        states_and(lambda a, b: {"go": a.to(b, **MISTYPED)}),
-        "quorom=, which says nothing (did you mean quorum?)",
-    ),
-    (states_and(lambda a, b: {"go": a.to(b, when=blind)}), "blind must take one argument, the view"),
-    (two(c=State(run=WRONG)), "run= names a handler or is a Run(...), not 7"),
-    (two(c=State(run="x", retry=WRONG)), "retry= is a Retry(...) or several, not 7"),
-    (two(c=State(ask=WRONG)), "ask= is an Ask(...), not 7"),
-    (two(c=State(ask=Ask("m", deadline="5d", escalate=WRONG))), "escalate= says who may answer too"),
-    (states_and(lambda a, b: {"go": a.to(b, do=put(at=NOW))}), "put() takes JSON values"),
-    (states_and(lambda a, b: {"go": a.every("0s").to(b)}), "too soon or too late"),
-]
+def test_one_stands_for_several() -> None:
+    """A lone fact, a lone exception and several roles for one escalation are understood."""
+
+    class Lone(Statechart, facts="limit"):
+        a = State(initial=True, ask=Ask("m", deadline="2d", escalate={("cfo", "ceo"): "1d"}))
+        b = Final()
+        stop = any_live.to(b, but=a)
+
+    whole = Lone.chart.model
+    ask = whole.states[0].ask
+    assert ask is not None
+    assert ask.escalate == (model.Escalation(after=86_400_000, roles=("cfo", "ceo")),)
+    assert whole.facts == (model.Fact(name="limit"),)
+    assert whole.transitions[0].excludes == ("a",)
 
 
-@pytest.mark.parametrize(("attributes", "message"), MISTAKES, ids=[message for _, message in MISTAKES])
-def test_each_mistake_has_its_message(attributes: dict[str, object], message: str) -> None:
-    """A mistake is named when the class is created."""
-    assert message in "\n".join(text for _, text in definition_problems(body(**attributes)))
+def test_a_type_or_method_may_be_used_twice() -> None:
+    """What is equal is one type, or one function, though it is another object each time it is written."""
+    judge = Judge()
 
-
-def test_two_functions_of_one_name_are_a_mistake() -> None:
-    """Functions are known by name, so a name means one function."""
-
-    def twin() -> Callable[[View], bool]:
-        def always(_view: View) -> bool:
-            return False
-
-        return always
-
-    def define() -> object:
+    class Twice(Statechart):
         a, b = State(initial=True), State()
-        rows = {"go": a.to(b, when=always), "back": b.to(a, when=twin())}
-        return type("Made", (Statechart,), {"a": a, "b": b, **rows})
+        go = a.to(b, takes=list[int], when=judge.agrees)
+        back = b.to(a, takes=list[int], when=judge.agrees)
+        again = b.stay(takes=int | None)
+        still = a.stay(takes=int | None)
 
-    assert "two different functions are called always" in str(definition_problems(define))
+    assert set(Twice.chart.functions) == {"agrees"}
 
 
-def test_a_computed_chart_assigns_no_status() -> None:
-    """Where the status is computed, every outermost state has a rule and no row names one as its target."""
+def test_who_is_asked_may_answer_and_nobody_else() -> None:
+    """A row that people fire from an asking state, and that says no `by`, is for the roles that are asked."""
 
-    def define() -> object:
-        class Wrong(Statechart, computed="first"):
-            started = State(where="started_at")
-            waiting = State()
-            go = waiting.to(started)
+    class Asked(Statechart):
+        asking = State(
+            initial=True, run="x", ask=Ask("manager", "owner", deadline="1d", escalate={"cfo": "1h"})
+        )
+        b = Final()
+        approve = asking.to(b)
+        veto = asking.to(b, by="auditor")
+        answered = asking.on_answer.to(b)
+        expire = asking.on_deadline.to(b)
+        worked = asking.on_done.to(b)
+        tired = asking.after("9d").to(b)
+        left = asking.always.to(b, when="gone")
 
-        return Wrong
+    assert {row.name: row.by for row in Asked.chart.model.transitions} == {
+        "approve": ("manager", "owner"),
+        "veto": ("auditor",),
+        "answered": ("manager", "owner"),
+        "expire": (),
+        "worked": (),
+        "tired": (),
+        "left": (),
+    }
+    begun = started(Asked, {"gone": False})
+    assert isinstance(step(Asked, begun, Asked.approve(by=person("mallory")), NOW), Refusal)
+    assert isinstance(step(Asked, begun, Asked.approve(by=person("ann", "owner")), NOW), Step)
 
-    assert [message for _, message in definition_problems(define)] == [
-        "waiting needs where=: the status of Wrong is computed",
-        "go assigns the status started; it is computed: write .computes(started)",
+
+def test_events_are_taken_as_they_are_written() -> None:
+    """Braces mean nothing in the name of an event or an error code."""
+
+    class Braces(Statechart):
+        a, b = State(initial=True, run="x"), Final()
+        go = a.on("x{state}", "{").to(b)
+        bad = a.on_error("A{").to(b)
+        done = a.on_done.to(b)
+
+    assert [row.events for row in Braces.chart.model.transitions] == [
+        ("x{state}", "{"),
+        ("error.work.a.A{",),
+        ("done.work.a",),
     ]
-
-
-def test_one_mistake_is_told_once() -> None:
-    """A bad duration is one problem: what hangs on it is not complained about too."""
-
-    def define() -> object:
-        class Wrong(Statechart):
-            a = State(initial=True, ask=Ask("manager", deadline="soon"))
-            b = Final()
-            expire = a.on_deadline.to(b)
-            late = a.after("later").to(b)
-
-        return Wrong
-
-    assert [message.partition(" (")[0] for _, message in definition_problems(define)] == [
-        "not a duration: 'soon'",
-        "not a duration: 'later'",
-    ]
+    assert Braces.bad().name == "error.work.a.A{"
 
 
 def test_an_invariant_may_be_a_static_method_and_says_what_it_promises() -> None:

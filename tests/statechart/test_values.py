@@ -25,6 +25,7 @@ from headway import (
     start,
     step,
 )
+from headway.actions import assign, count, live, spawn, topic
 from headway.codec import decode, encode
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot, work_failed, work_progress
@@ -126,6 +127,29 @@ def test_a_context_with_aliases_keeps_its_values() -> None:
 
     begun = start(Aliases, now=NOW, context={"Amount": 5}).unwrap().snapshot
     assert begun.context == {"Amount": 5}
+
+
+def tell_all(_view: View) -> list[object]:
+    """Answers with words of every kind."""
+    return [count("n"), assign(kept="counters.n"), topic("told", "kept"), spawn("Child", part=1)]
+
+
+def tell_one(_view: View) -> object:
+    """Answers with a single word."""
+    return live("seen", "kept")
+
+
+def test_a_function_answers_with_the_same_words_that_a_row_uses() -> None:
+    """One action or several, messages and children included, are run as if the row had named them."""
+
+    class Telling(Statechart):
+        first = State(initial=True)
+        all_ = first.stay(do=(tell_all, tell_one))
+
+    answer = step(Telling, after(Telling), Telling.all_(), NOW)
+    assert isinstance(answer, Step)
+    assert [type(effect).__name__ for effect in answer.effects] == ["Message", "SpawnChild", "Message"]
+    assert answer.snapshot.context == {"kept": 1}
 
 
 @pytest.mark.parametrize("name", ["x" + ".a" * 20_000, "a\nb", "g.\ud800", ""])
@@ -234,5 +258,5 @@ def test_a_form_is_answered_by_whom_it_asks() -> None:
     snapshot = after(Form)
     (way,) = explain(Form, snapshot, NOW).ways
     assert (way.events, way.by) == (("answer",), ("manager",))
-    event = Event("answer", None, person("b", "manager"), snapshot.asks["asked"].id)
+    event = Form.verdict(by=person("b", "manager"), ref=snapshot.asks["asked"].id)
     assert step(Form, snapshot, event, NOW).unwrap().snapshot.ended

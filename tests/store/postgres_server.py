@@ -9,10 +9,13 @@ import signal
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 START_ATTEMPTS = 20
 """After a kill, the server's orphans need a moment to notice; until then it does not start again."""
+
+GUARD = 'cat >/dev/null; "$1" -D "$2/data" -m immediate -w stop; rm -rf "$2"'
+"""Waits until the tests let go of it or are no more, even by a kill; then it stops the server."""
 
 SETTINGS = {
     "listen_addresses": "",
@@ -48,6 +51,10 @@ def _unprivileged() -> str:
     return "postgres" if "postgres" in known else "nobody"
 
 
+def _rights_of(user: str) -> dict[str, Any]:
+    return {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+
+
 class PostgresServer:
     """A server that a test may also kill and start again."""
 
@@ -56,8 +63,17 @@ class PostgresServer:
         self._user = _unprivileged()
         self._folder = Path(tempfile.mkdtemp(prefix="headway-pg-"))
         self._data = self._folder / "data"
+        self._rights: dict[str, Any] = _rights_of(self._user) if os.getuid() == 0 else {}
         self._databases = 0
         shutil.chown(self._folder, self._user)
+        self._guard = subprocess.Popen(
+            ["/bin/sh", "-c", GUARD, "guard", self._binaries / "pg_ctl", self._folder],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+            **self._rights,
+        )
 
     def __enter__(self) -> Self:
         try:
@@ -67,26 +83,22 @@ class PostgresServer:
                 file.write(f"unix_socket_directories = '{self._folder}'\n")
             self.start()
         except BaseException:
-            self._remove()
+            self.__exit__()
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        try:
-            self.stop()
-        finally:
-            self._remove()
+        self._guard.communicate()
 
     def start(self) -> None:
         """Start, and wait until it takes connections."""
         for _ in range(START_ATTEMPTS):
-            if self._control("start", "-l", self._folder / "log").returncode == 0:
+            if (
+                self._run("pg_ctl", "-D", self._data, "-w", "-l", self._folder / "log", "start").returncode
+                == 0
+            ):
                 return
         raise RuntimeError(f"PostgreSQL does not start:\n{(self._folder / 'log').read_text()}")
-
-    def stop(self) -> None:
-        """Stop without waiting for clients; nothing happens when it does not run."""
-        self._control("stop", "-m", "immediate")
 
     def kill(self) -> None:
         """Kill it and everything it has started, as a loss of power would."""
@@ -109,9 +121,6 @@ class PostgresServer:
         children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
         return [*map(int, children), server]
 
-    def _control(self, *words: str | Path) -> subprocess.CompletedProcess[str]:
-        return self._run("pg_ctl", "-D", self._data, "-w", *words)
-
     def _call(self, *words: str | Path) -> None:
         result = self._run(*words)
         if result.returncode != 0:
@@ -120,16 +129,11 @@ class PostgresServer:
     def _run(self, program: str | Path, *words: str | Path) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [self._binaries / program, *words],
-            user=self._user if os.getuid() == 0 else None,
-            group=pwd.getpwnam(self._user).pw_gid if os.getuid() == 0 else None,
-            extra_groups=[] if os.getuid() == 0 else None,
             cwd=self._folder,
+            **self._rights,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
             check=False,
         )
-
-    def _remove(self) -> None:
-        shutil.rmtree(self._folder, ignore_errors=True)

@@ -16,7 +16,11 @@ from headway.errors import InputError, SchemaError, StoreFullError, StoreUnavail
 from headway.store import migrate, postgres_writes
 from headway.store.port import Changes, Claim, Found, Reads
 from headway.store.postgres import PostgresStore, postgres_database
+from headway.store.postgres_connection import ConflictError
 from headway.store.postgres_reads import reading
+from headway.store.postgres_unit import Attempt
+from headway.store.postgres_work import CLAIM
+from headway.store.rows import Key
 from headway.testing import FakeClock
 from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
 from headway.testing.store_contract.place import (
@@ -40,6 +44,7 @@ WAITING = (
 )
 COUNTER = ("acme", "n")
 PLAN = ("acme", "plan", "p1")
+FEW = {"created": INSTANCE, "timers": TIMER, "work": WORK, "asks": ASK}
 LOCK_ROWS = "SELECT FROM instance FOR UPDATE"
 LOCK_TABLE = "LOCK TABLE instance"
 
@@ -101,9 +106,9 @@ async def test_a_killed_server_is_an_error_and_then_forgotten(
     assert row.snapshot == "1"
 
 
-@pytest.mark.parametrize(("lock", "maybe"), [(LOCK_TABLE, False), (LOCK_ROWS, True)], ids=["read", "write"])
+@pytest.mark.parametrize("lock", [LOCK_TABLE, LOCK_ROWS], ids=["read", "write"])
 async def test_a_unit_cut_off_says_whether_it_may_be_committed(
-    postgres_server: PostgresServer, store: PostgresStore, postgres_address: str, lock: str, maybe: bool
+    postgres_server: PostgresServer, store: PostgresStore, postgres_address: str, lock: str
 ) -> None:
     """A server that dies while a unit reads has committed nothing; while it writes, nobody can know."""
     await store.run(writing(created=[instance(snapshot="0")]))
@@ -117,6 +122,7 @@ async def test_a_unit_cut_off_says_whether_it_may_be_committed(
             await unit
     finally:
         postgres_server.start()
+    maybe = lock == LOCK_ROWS
     assert raised.value.maybe_committed is maybe
     assert ("may have been committed" in str(raised.value)) is maybe
     assert await store.instance(KEY) == instance(snapshot="0")
@@ -140,9 +146,12 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
 
     class Counting(Transfer):
         begun = 0
+        again = asyncio.Event()
 
         def begin(self) -> Reads:
             self.begun += 1
+            if self.begun > 1:
+                self.again.set()
             return super().begin()
 
     await store.run(writing(created=[instance("a", snapshot="0"), instance("b", snapshot="0")]))
@@ -150,13 +159,12 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
     async with someone(postgres_address) as first, someone(postgres_address) as second:
         await first.execute("BEGIN; UPDATE instance SET seq = seq WHERE id = 'a'")
         await second.execute(
-            "SET deadlock_timeout = '1h'; BEGIN; SELECT FROM instance WHERE id = 'b' FOR UPDATE"
+            "SET deadlock_timeout = '1h'; BEGIN; SELECT FROM instance WHERE id = 'b' FOR KEY SHARE"
         )
         task = asyncio.create_task(store.run(unit))
         await until_waiting(postgres_address)  # for a, which it has read without a lock
         await first.execute("COMMIT")
-        while unit.begun < 2:
-            await asyncio.sleep(0)
+        await unit.again.wait()
         await until_waiting(postgres_address)  # for b, now that it holds a
         await second.execute("SELECT FROM instance WHERE id = 'a' FOR UPDATE; COMMIT")
         await task
@@ -201,14 +209,15 @@ def _one_more(seen: Found) -> Changes:
 
 
 @pytest.mark.parametrize(
-    ("decide", "counter", "data"), [(_if_free, 1, None), (_one_more, None, "20")], ids=["counter", "record"]
+    ("decide", "expected"),
+    [(_if_free, ({COUNTER: 1}, [])), (_one_more, ({}, ["20"]))],
+    ids=["counter", "record"],
 )
 async def test_nodes_that_find_nothing_do_not_both_go_first(
     store: PostgresStore,
     postgres_address: str,
     decide: Callable[[Found], Changes],
-    counter: int | None,
-    data: str | None,
+    expected: tuple[dict[Key, int], list[str]],
 ) -> None:
     """A limit holds and no update is lost even where there is no row yet that could be locked."""
 
@@ -218,8 +227,7 @@ async def test_nodes_that_find_nothing_do_not_both_go_first(
     async with opened(postgres_address) as second:
         await asyncio.gather(*(node.run(Act(decide, wanted)) for _ in range(10) for node in (store, second)))
     seen = await found(store, counters={COUNTER}, records={PLAN})
-    assert seen.counters.get(COUNTER) == counter
-    assert [row.data for row in seen.records.values()] == ([data] if data else [])
+    assert (seen.counters, [row.data for row in seen.records.values()]) == expected
 
 
 @pytest.mark.mission("ENG-10")
@@ -348,22 +356,45 @@ async def test_statements_do_not_pile_up(postgres_address: str) -> None:
     assert postgres_writes.statement.cache_info().currsize == postgres_writes.STATEMENTS_KEPT
 
 
-async def test_rows_are_found_by_their_keys(store: PostgresStore) -> None:
-    """No statement of a unit looks through a table, even while the planner knows nothing about it."""
+async def test_rows_are_found_by_their_keys(store: PostgresStore, postgres_address: str) -> None:
+    """No statement of a unit looks through a table, even one that the planner believes to be small."""
+    await store.run(
+        writing(**{name: [replace(row, id=f"x{n}") for n in range(30)] for name, row in FEW.items()})
+    )
+    async with someone(postgres_address) as admin:
+        await admin.execute("VACUUM FULL ANALYZE")  # what other tests have left must not count
     keys = {KEY}
     read, values = reading(Reads(instances=keys, requests=keys, counters=keys, records={PLAN}), lock=True)
     plan = await store._fetch(f"EXPLAIN {read}", *values)
-    names = (*postgres_writes.WRITES,)
-    rows = {name: [] for name in names}
-    plan += await store._fetch(
-        f"EXPLAIN {postgres_writes.statement(names)}", datetime.now(UTC), *rows.values()
-    )
+    write = postgres_writes.statement((*postgres_writes.WRITES,))
+    plan += await store._fetch(f"EXPLAIN {write}", datetime.now(UTC), *([] for _ in postgres_writes.WRITES))
+    plan += await store._fetch(f"EXPLAIN {CLAIM}", None, "w", ["default"], None, None, 10, "")
     lines = [line.strip(" ->") for (line,) in plan]
-    scans = [line for line in lines if " Scan " in line]
-    looks = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
-    assert sum(line.startswith("Tid Scan on") for line in scans) == 4
-    assert not [line for line in scans if line.startswith(("Seq Scan", "Bitmap"))]
-    assert sum("Index" in line or "Tid" in line for line in scans) == len(looks)
+    scans = [line for line in lines if line.startswith(("Index Scan", "Index Only", "Tid", "Seq", "Bitmap"))]
+    by_key = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
+    assert len(scans) == len(by_key) == 17, "\n".join(lines)
+
+
+async def test_a_row_that_took_the_place_of_another_is_not_mistaken_for_it(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """A unit writes to the version it has seen, not to whatever stands there now."""
+    async with store._connections.connection() as connection, someone(postgres_address) as other:
+        await other.execute("VACUUM FULL instance")  # so that the first place is the next to be taken
+        await store.run(writing(created=[instance(snapshot="0")]))
+        attempt = Attempt(connection, lambda: None, lock=False)
+        unit = counted(1)
+        await attempt.decide(unit, unit.begin())
+        place = await other.fetchval("SELECT ctid FROM instance")
+        await other.execute("UPDATE instance SET status = 'gone on'")
+        await other.execute("VACUUM instance")
+        for n in range(2_000):
+            await store.run(writing(created=[instance(f"n{n}")]))
+            if await other.fetchval("SELECT id FROM instance WHERE ctid = $1", place):
+                break
+        assert await other.fetchval("SELECT id FROM instance WHERE ctid = $1", place) == f"n{n}"
+        with pytest.raises(ConflictError):
+            await attempt.write(unit.changes())
 
 
 @pytest.mark.mission("ENG-6")

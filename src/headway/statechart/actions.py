@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import Value, as_json
+from headway.codec import as_json
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
@@ -31,6 +31,7 @@ from headway.statechart.expressions import (
 )
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, Timer
+from headway.statechart.terms import Making
 from headway.statechart.types import Mismatch
 
 LONGEST_FILLED = 500
@@ -148,11 +149,22 @@ def _call(draft: Draft, action: model.Call) -> None:
                 raise Fault(f"{action.name} answered with keys that are no names")
             updates[key] = value if type(value) in STORED else storable(value)
         write(draft, updates)
-    elif isinstance(answer, (list, tuple)) and all(isinstance(item, Value) for item in answer):
-        _run(draft, answer)
     else:
+        _run(draft, _actions(action.name, answer))
+
+
+def _actions(name: str, answer: object) -> list[Any]:
+    """The actions a function answered with: one, or several; raises Fault for anything else."""
+    if isinstance(answer, Making):
+        if answer.function is not None:
+            raise Fault(f"{name} answered with a message that needs a function: give it fields instead")
+        return [answer.action(None)]
+    if isinstance(answer, (list, tuple)):
+        return [action for item in answer for action in _actions(name, item)]
+    if type(answer) not in TABLE:
         answered = type(answer).__name__
-        raise Fault(f"{action.name} answered with {answered}: an action answers with updates or actions")
+        raise Fault(f"{name} answered with {answered}: an action answers with updates or actions")
+    return [answer]
 
 
 def _put(draft: Draft, action: model.Put) -> None:

@@ -1,4 +1,4 @@
-"""The words a chart is written in: states, transitions between them, asks, work and retries.
+"""The words a chart is written in: states, and the transitions between them.
 
 Nothing here raises for a wrong value: values are kept as written, with their line, and judged
 together when the class is complete (`define`).
@@ -8,114 +8,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from datetime import timedelta
-from typing import Any, Literal, NamedTuple, Self, TypedDict, Unpack
+from inspect import CO_OPTIMIZED
+from typing import TypedDict, Unpack
 
 from headway.errors import InputError
-from headway.statechart import model
 from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.statechart.terms import (
+    Ask,
+    Doing,
+    Duration,
+    Function,
+    Guard,
+    Line,
+    Many,
+    Retry,
+    Run,
+    Telling,
+    line_here,
+    several,
+)
 from headway.statechart.types import plain
-
-Duration = str | float | timedelta
-Function = Callable[..., Any]
-Guard = Function | str
-Many = str | Sequence[str]
-
-
-class Making(NamedTuple):
-    """An action that needs a function; it is complete when the function has its name."""
-
-    action: Callable[[str | None], model.Action]
-    function: Function | None
-
-
-Doing = Function | model.Action | Making | tuple[model.Action, ...]
-Telling = str | Making
-
-
-class Line(NamedTuple):
-    """Where in a file something was written."""
-
-    file: str = ""
-    number: int = 0
-
-
-def _line(depth: int = 2) -> Line:
-    frame = sys._getframe(depth)  # noqa: SLF001 - the only way to know the author's line
-    return Line(frame.f_code.co_filename, frame.f_lineno)
-
-
-class Retry:
-    """How work that failed is tried again: `Retry(times=5, base="2s", factor=2, cap="1m", jitter=0.3)`.
-
-    `on` limits it to some error codes; the first retry that names a code, or none, applies.
-    """
-
-    def __init__(
-        self,
-        times: int | None = 2,
-        *,
-        on: Many = (),
-        base: Duration = "1s",
-        factor: float = 2.0,
-        cap: Duration | None = None,
-        jitter: float = 0.0,
-    ) -> None:
-        self.times, self.on, self.base, self.factor, self.cap, self.jitter = (
-            times,
-            on,
-            base,
-            factor,
-            cap,
-            jitter,
-        )
-
-    @classmethod
-    def never(cls, *codes: str) -> Self:
-        """These codes are permanent: they are not tried again."""
-        return cls(0, on=codes)
-
-
-class Run:
-    """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`."""
-
-    def __init__(
-        self,
-        handler: str,
-        *,
-        timeout: Duration | None = None,
-        retry: Retry | Sequence[Retry] = (),
-        errors: Many = (),
-        heartbeat: Duration = "10s",
-        lease: Duration = "90s",
-        queue: str = "default",
-        priority: int = 0,
-        affinity: str | None = None,
-        concurrency: str | None = None,
-        timeout_code: str = "timeout",
-        lost_code: str = "lost",
-    ) -> None:
-        self.handler, self.timeout, self.retry, self.errors = handler, timeout, retry, errors
-        self.heartbeat, self.lease, self.queue, self.priority = heartbeat, lease, queue, priority
-        self.affinity, self.concurrency = affinity, concurrency
-        self.timeout_code, self.lost_code = timeout_code, lost_code
-
-
-class Ask:
-    """A question to people: `Ask("manager", form=Verdict, deadline="2d", remind="1d", late="refuse")`."""
-
-    def __init__(
-        self,
-        *roles: str,
-        form: object = None,
-        deadline: Duration | None = None,
-        remind: Duration | None = None,
-        escalate: dict[str, Duration] | None = None,
-        late: str = "refuse",
-        shows: Many = (),
-    ) -> None:
-        self.roles, self.form, self.deadline, self.remind = roles, form, deadline, remind
-        self.escalate, self.late, self.shows = escalate or {}, late, shows
 
 
 class Row(TypedDict, total=False):
@@ -137,19 +49,20 @@ class Row(TypedDict, total=False):
     countersign: Many
     no_agent: bool
     internal: bool
-    but: Sequence[State]
+    but: State | Sequence[State]
     meaning: str
 
 
 class Written:
     """One row as its author wrote it."""
 
-    __slots__ = ("after", "events", "kind", "line", "options", "repeats", "source", "targets")
+    __slots__ = ("after", "cause", "events", "kind", "line", "options", "repeats", "source", "targets")
 
     def __init__(
         self, source: Source, kind: str, targets: tuple[State, ...], options: Row, *, line: Line
     ) -> None:
         self.source = source.state
+        self.cause = source.cause
         self.events = source.events
         self.after = source.delay
         self.repeats = source.repeats
@@ -157,6 +70,13 @@ class Written:
         self.targets = targets
         self.options = options
         self.line = line
+
+    def awaited(self) -> tuple[str, ...]:
+        """The events a trigger names, once its state has a name; none when it names none."""
+        engine_events = ENGINE_EVENTS.get(self.cause)
+        if engine_events is None or self.source is None:
+            return self.events or ()
+        return engine_events(self.source, self.events)
 
 
 class Transition:
@@ -190,14 +110,16 @@ class Transition:
     @property
     def event(self) -> str:
         """The name of the event that fires this transition."""
-        named = _many(self.rows[0].options.get("event", ())) or self.rows[0].events
-        return named[0] if named else self.name
+        named = several(self.rows[0].options.get("event", ())) or self.rows[0].awaited()
+        name = named[0] if named else self.name
+        return "answer" if name.startswith("answer.") else name
 
 
 class Source:
     """Where transitions start: a state, together with what triggers them."""
 
     state: State | None
+    cause: str = "event"
     events: tuple[str, ...] | None = None
     delay: Duration | Function | None = None
     repeats: bool = False
@@ -215,19 +137,36 @@ class Source:
         return self._row("computes", lands, row)
 
     def _row(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
-        written = Written(self, kind, targets, row, line=_line(3))
-        if self.state is not None:
-            self.state.rows.append(written)
+        written = Written(self, kind, targets, row, line=line_here(3))
+        _remember(written)
         return Transition(written)
+
+
+BODY_ROWS = "__headway_rows__"
+"""Where a class body keeps the rows written in it, so that one without a name is missed."""
+
+
+def _remember(*rows: Written) -> None:
+    frame = sys._getframe(3)  # noqa: SLF001 - `any_live` is shared by all charts: only the body knows its rows
+    if "__qualname__" in frame.f_locals and not frame.f_code.co_flags & CO_OPTIMIZED:
+        frame.f_locals.setdefault(BODY_ROWS, []).extend(rows)
+    for written in rows:
+        if written.source is not None:
+            written.source.rows.append(written)
 
 
 class Trigger(Source):
     """A state together with the event that triggers."""
 
     def __init__(
-        self, state: State | None, events: tuple[str, ...] | None, delay: Duration | Function | None = None
+        self,
+        state: State | None,
+        events: tuple[str, ...] | None = None,
+        delay: Duration | Function | None = None,
+        *,
+        cause: str = "event",
     ) -> None:
-        self.state, self.events, self.delay = state, events, delay
+        self.state, self.events, self.delay, self.cause = state, events, delay, cause
 
 
 class Errors(Trigger):
@@ -235,13 +174,7 @@ class Errors(Trigger):
 
     def __call__(self, *codes: str) -> Trigger:
         """Only these error codes."""
-        return Trigger(self.state_named, tuple(f"error.work.{{state}}.{code}" for code in codes))
-
-    @property
-    def state_named(self) -> State:
-        """The state whose work failed."""
-        assert self.state is not None
-        return self.state
+        return Trigger(self.state, codes, cause=self.cause)
 
 
 class State(Source):
@@ -266,13 +199,15 @@ class State(Source):
         entry: Doing | Sequence[Doing] = (),
         exit: Doing | Sequence[Doing] = (),  # noqa: A002 - the word of every statechart
     ) -> None:
-        self.children, self.initial, self.meaning, self.waits_for = children, initial, meaning, waits_for
+        self.given: tuple[object, ...] = children
+        self.children = _states(children)
+        self.initial, self.meaning, self.waits_for = initial, meaning, waits_for
         self.run, self.timeout, self.retry, self.errors = run, timeout, retry, errors
         self.ask, self.where, self.progress, self.says = ask, where, progress, says
         self.entry, self.exit = entry, exit
         self.name = ""
         self.rows: list[Written] = []
-        self.line = _line()
+        self.line = line_here()
 
     @property
     def state(self) -> State:  # type: ignore[override]  # a state is its own source
@@ -304,27 +239,57 @@ class State(Source):
     @property
     def always(self) -> Trigger:
         """As soon as the guard holds, without an event."""
-        return Trigger(self, ())
+        return Trigger(self, cause="always")
 
     @property
     def on_done(self) -> Trigger:
         """When the state's work is done, or its final child is reached."""
-        return Trigger(self, ("done.{kind}.{state}",))
+        return Trigger(self, cause="done")
 
     @property
     def on_error(self) -> Errors:
         """When the state's work, or work of a state inside it, has failed for good."""
-        return Errors(self, ("error.work.{state}",))
+        return Errors(self, cause="error")
 
     @property
     def on_deadline(self) -> Trigger:
         """When nobody has answered in time."""
-        return Trigger(self, ("deadline.{state}",))
+        return Trigger(self, cause="deadline")
 
     @property
     def on_answer(self) -> Trigger:
         """When the ask is answered by its form."""
-        return Trigger(self, ("answer.{state}",))
+        return Trigger(self, cause="answer")
+
+
+def _states(given: tuple[object, ...]) -> tuple[State, ...]:
+    return tuple(each for each in given if isinstance(each, State))
+
+
+def working(state: State) -> list[State]:
+    """The states whose work fails for a state: itself, or those inside it that run work."""
+    if state.run is not None or not state.children:
+        return [state]
+    return [each for child in state.children for each in _inside(child) if each.run is not None]
+
+
+def _inside(state: State) -> list[State]:
+    return [state, *(each for child in state.children for each in _inside(child))]
+
+
+def _error_events(state: State, codes: tuple[str, ...] | None) -> tuple[str, ...]:
+    failing = [f"error.work.{each.name}" for each in working(state)]
+    if codes is None:
+        return tuple(failing)
+    return tuple(f"{event}.{code}" for code in codes for event in failing)
+
+
+ENGINE_EVENTS: dict[str, Callable[[State, tuple[str, ...] | None], tuple[str, ...]]] = {
+    "done": lambda state, _: (f"done.{'state' if state.run is None else 'work'}.{state.name}",),
+    "error": _error_events,
+    "deadline": lambda state, _: (f"deadline.{state.name}",),
+    "answer": lambda state, _: (f"answer.{state.name}",),
+}
 
 
 class Final(State):
@@ -346,7 +311,7 @@ class History(State):
 
     def __init__(self, *, deep: bool = False, otherwise: State | None = None, meaning: str = "") -> None:
         super().__init__(meaning=meaning)
-        self.line = _line()
+        self.line = line_here()
         self.kind = "deep" if deep else "shallow"
         self.otherwise = otherwise
 
@@ -372,7 +337,7 @@ class States:
     @property
     def always(self) -> States:
         """As soon as the guard holds, in each of them."""
-        return States(tuple(Trigger(source.state, ()) for source in self.sources))
+        return States(tuple(Trigger(source.state, cause="always") for source in self.sources))
 
     def to(self, *targets: State, **row: Unpack[Row]) -> Transition:
         """Leave each of them for the target."""
@@ -387,11 +352,9 @@ class States:
         return self._rows("computes", lands, row)
 
     def _rows(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
-        line = _line(3)
+        line = line_here(3)
         rows = [Written(source, kind, targets, row, line=line) for source in self.sources]
-        for written in rows:
-            if written.source is not None:
-                written.source.rows.append(written)
+        _remember(*rows)
         return Transition(*rows)
 
 
@@ -410,80 +373,3 @@ class AnyLive(Source):
 
 
 any_live = AnyLive()
-
-
-def stamp(*fields: str) -> model.Stamp:
-    """Write the time of the step into fields of the context."""
-    return model.Stamp(fields=fields)
-
-
-def clear(*fields: str) -> model.Clear:
-    """Set fields of the context back to nothing."""
-    return model.Clear(fields=fields)
-
-
-def log(label: str, expr: str | None = None) -> model.Log:
-    """Write a line to the log, with the value of an expression."""
-    return model.Log(label=label, expr=expr)
-
-
-def put(**values: Any) -> model.Put:
-    """Write literal values into the context: `do=put(error_code="E_TIMEOUT")`."""
-    return model.Put(values=values)
-
-
-def assign(**expressions: str) -> tuple[model.Assign, ...]:
-    """Write values of safe expressions into the context: `do=assign(amount="_event.data.amount")`."""
-    return tuple(model.Assign(location=place, expr=text) for place, text in expressions.items())
-
-
-def count(name: str, by: int | str = 1) -> model.Count:
-    """Add a number, or the value of an expression, to a counter of the instance."""
-    if isinstance(by, str):
-        return model.Count(name=name, expr=by)
-    return model.Count(name=name, by=by)
-
-
-def add(key: str, by: int = 1) -> model.Add:
-    """Add to a counter shared between instances; `{name}` in the key is taken from the context."""
-    return model.Add(key=key, by=by)
-
-
-def record(kind: str, key: str, *fields: str) -> model.PutRecord:
-    """Store fields of the context as a record; `{name}` in the key is taken from the context."""
-    return model.PutRecord(kind=kind, key=key, fields=fields)
-
-
-def spawn(chart: str, make: Function | None = None, **values: Any) -> Making:
-    """Create a child of a chart; `make` answers with the child's context, or with one for each child."""
-    return Making(lambda name: model.Spawn(chart=chart, values=values, make=name), make)
-
-
-def tell(to: str, event: str, *fields: str) -> model.Tell:
-    """Send an event to "parent", to "children", or to the instance an expression names."""
-    return model.Tell(to=to, event=event, fields=fields)
-
-
-def topic(name: str, *fields: str, data: Function | None = None) -> Making:
-    """A message on a topic, with fields of the context, or with what a function makes of the step."""
-    return _publish("topic", name, fields, data)
-
-
-def webhook(name: str, *fields: str, data: Function | None = None) -> Making:
-    """A message to the webhooks that listen to it."""
-    return _publish("webhook", name, fields, data)
-
-
-def live(name: str, *fields: str, data: Function | None = None) -> Making:
-    """A message on the live stream."""
-    return _publish("live", name, fields, data)
-
-
-def _publish(
-    kind: Literal["topic", "webhook", "live"], name: str, fields: tuple[str, ...], data: Function | None
-) -> Making:
-    return Making(lambda maker: model.Publish(kind=kind, name=name, fields=fields, data=maker), data)
-
-
-def _many(value: Many) -> tuple[str, ...]:
-    return (value,) if isinstance(value, str) else tuple(value)

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
-from headway.statechart.authoring import Line
 from headway.statechart.expressions import Expression, parse_or_failing
+from headway.statechart.terms import Line
 from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, comes_from_engine, descriptor
 from headway.statechart.types import DataType
 
@@ -181,7 +181,7 @@ class Chart:
 
 
 def _form(row: model.Transition, source: Node) -> str | None:
-    """The form of the ask that a row answers: what comes as data must fit it, unless the row takes another."""
+    """The form of the ask that a row answers: data must fit it, unless the row takes another type."""
     ask = source.model.ask
     if ask is None or (row.by and not set(row.by).intersection(ask.roles)):
         return None

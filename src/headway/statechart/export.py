@@ -10,8 +10,8 @@ from typing import Any, get_origin
 from headway.codec import decode, encode, from_data, json_schema
 from headway.errors import DefinitionError, DocumentError, InputError
 from headway.statechart import model
-from headway.statechart.authoring import Function, Line
 from headway.statechart.chart import Chart, Charted, chart_of, named_functions
+from headway.statechart.terms import Function, Line
 from headway.statechart.types import DataType
 from headway.statechart.validate import problems_of
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from headway.errors import DefinitionError
 from headway.statechart import model
-from headway.statechart.authoring import Line
 from headway.statechart.chart import Chart
 from headway.statechart.scxml_content import actions_of, payload_of, text_value
 from headway.statechart.scxml_grammar import Problems, check
 from headway.statechart.scxml_reader import Element, read
+from headway.statechart.terms import Line
 from headway.statechart.validate import problems_of
 
 STATES = ("state", "parallel", "final", "history")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
-from typing import Any
+from typing import Any, get_args
 
 import pydantic
 
@@ -23,7 +23,7 @@ class DataType:
     def __init__(self, kind: Any) -> None:
         """Raises TypeError when the type cannot describe JSON data."""
         self.kind = kind
-        self.name: str = getattr(kind, "__name__", str(kind))
+        self.name: str = kind.__name__ if isinstance(kind, type) and not get_args(kind) else str(kind)
         try:
             self._adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(kind)
             self._adapter.json_schema()

@@ -4,46 +4,21 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
-from typing import NamedTuple, get_args
 
-from headway.clock import LONGEST
 from headway.errors import Problem
-from headway.statechart import model
-from headway.statechart.authoring import Line
-from headway.statechart.expressions import ExpressionError, parse
-from headway.statechart.tree import comes_from_engine
+from headway.statechart import contents, limits, model
+from headway.statechart.subject import LEAVES, Found, Subject, comes_from_people, kind_name
+from headway.statechart.terms import Line
+from headway.statechart.tree import HISTORY, comes_from_engine
 
 MOST_PROBLEMS = 100
 MOST_COMPARED, LONGEST_COMPARED = 500, 40
 DEEPEST_STATES = 64
-DEEPEST_ACTIONS = 32
-WHOLE = 100
-STEEPEST = 100
-HISTORY = frozenset({"shallow", "deep"})
-ACTIONS = frozenset(get_args(model.Action))
-LEAVES = frozenset({"atomic", "final", "shallow", "deep"})
 _STATE_NAME = re.compile(r"[^\s./,;|*@]+")
 _SCXML_NAME = re.compile(r"[^\s/,;|*@]+")
 _EVENT_NAME = re.compile(r"[^\s,;|]+")
-
-Found = Iterator[tuple[str, str]]
-"""Problems as pairs: the place (a state id, or transition@source) and the message."""
-
-
-class Subject(NamedTuple):
-    """A model with the look-ups that its checks share."""
-
-    whole: model.Model
-    states: dict[str, model.State]
-    children: dict[str, list[model.State]]
-
-    @property
-    def native(self) -> bool:
-        """Whether the chart is written in Headway's own dialect."""
-        return self.whole.dialect == "headway"
-
 
 NOWHERE = Line()
 
@@ -103,17 +78,13 @@ def _kinds(subject: Subject) -> Found:
         children = subject.children.get(state.id, [])
         real = [child for child in children if child.kind not in HISTORY]
         if children and state.kind in LEAVES:
-            yield state.id, f"{state.id} is {_a(state.kind)} and cannot have children"
+            yield state.id, f"{state.id} is {kind_name(state.kind)} and cannot have children"
         if not real and state.kind in {"compound", "parallel"}:
-            yield state.id, f"{state.id} is {_a(state.kind)} and has no children"
+            yield state.id, f"{state.id} is {kind_name(state.kind)} and has no children"
         if state.kind == "parallel" and any(child.kind == "final" for child in children):
             yield state.id, f"{state.id} is parallel: its children are regions, not final states"
         if state.kind in HISTORY and state.parent is None:
             yield state.id, f"{state.id} is a history state and needs a state around it"
-
-
-def _a(kind: str) -> str:
-    return {"final": "final", "shallow": "a history state", "deep": "a history state"}.get(kind, kind)
 
 
 def _initial(subject: Subject) -> Found:
@@ -246,90 +217,30 @@ def _duties(subject: Subject) -> Found:
             if earlier not in known:
                 hint = suggestion(earlier, known)
                 yield place, f"{row.name} is distinct_from {earlier!r}, which does not exist{hint}"
-        if not _whole(row.quorum, 1):
-            yield place, f"{row.name} has a quorum of {row.quorum!r}: it is at least 1"
+        if row.quorum < 1:
+            yield place, f"{row.name} has a quorum of {row.quorum}: it is at least 1"
+        if subject.native and not any(map(comes_from_people, row.events)):
+            yield from _unheeded(place, row)
     if subject.whole.cancel is not None and subject.whole.cancel not in names:
         yield "", f"cancel={subject.whole.cancel!r} does not exist{suggestion(subject.whole.cancel, names)}"
 
 
-def _limits(subject: Subject) -> Found:
-    whole = subject.whole
-    if not _whole(whole.version, 1):
-        yield "", f"the version is a whole number from 1 on, not {whole.version!r}"
-    for state in whole.states:
-        if state.run is not None:
-            yield from _run_limits(state.id, state.run)
-        if state.ask is not None:
-            yield from _ask_limits(state.id, state.ask)
-        if state.progress is not None and not _is_range(state.progress):
-            yield state.id, f"{state.id} has progress {state.progress!r}: it is a range within 0 to 100"
-        if state.kind in LEAVES - {"atomic"} and (state.run or state.ask):
-            yield state.id, f"{state.id} is {_a(state.kind)}: nothing runs in it and nobody is asked"
-
-
-def _durations(subject: Subject) -> Found:
-    """Times that a calendar can hold: a document from outside may say anything."""
-    for state in subject.whole.states:
-        run, ask = state.run, state.ask
-        given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
-        given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
-        given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
-        for time in given:
-            if time is not None and not 0 <= time <= LONGEST:
-                yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
-    for row in subject.whole.transitions:
-        if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
-            yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
-        if row.after is not None and not (row.events and row.events[0].startswith("after.")):
-            yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
-
-
-def _is_range(progress: object) -> bool:
-    match progress:
-        case (int(low), int(high)):
-            return 0 <= low <= high <= WHOLE
-    return False
-
-
-def _whole(value: object, least: int) -> bool:
-    """Whether an author gave a whole number; annotations do not stop anyone."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= least
-
-
-def _run_limits(place: str, run: model.Run) -> Found:
-    if not run.handler:
-        yield place, f"{place} runs a handler without a name"
-    if run.lease <= run.heartbeat:
-        yield place, f"{place} has a lease that ends before the next heartbeat"
-    for code in (*run.errors, *(code for policy in run.retry for code in policy.on)):
-        if not code or "." in code:
-            yield place, f"{place}: {code!r} is no error code (a word without dots)"
-    for policy in run.retry:
-        if policy.times is not None and not _whole(policy.times, 0):
-            yield place, f"{place} retries {policy.times!r} times: a whole number, or None for ever"
-        if not 0 <= policy.jitter <= 1 or not 1 <= policy.factor <= STEEPEST:
-            yield place, f"{place} retries with jitter outside 0 to 1, or a factor outside 1 to {STEEPEST}"
-    general = [index for index, policy in enumerate(run.retry) if not policy.on]
-    if general and general[0] < len(run.retry) - 1:
-        yield place, f"{place} has retries after one that covers every code: they never apply"
-
-
-def _ask_limits(place: str, ask: model.Ask) -> Found:
-    if not ask.roles:
-        yield place, f"{place} asks nobody: name a role"
-    if ask.late not in {"refuse", "record"}:
-        yield place, f'{place} has late={ask.late!r}: it is "refuse" or "record"'
-    for name, wait in (("remind", ask.remind), *(("escalate", each.after) for each in ask.escalate)):
-        if wait is not None and ask.deadline is not None and wait >= ask.deadline:
-            yield place, f"{place} would {name} only after its deadline"
-        if wait == 0:
-            yield place, f"{place} would {name} at once"
+def _unheeded(place: str, row: model.Transition) -> Found:
+    """Duties of people on a row that no person fires."""
+    given = {
+        "by": row.by,
+        "takes": row.takes,
+        "quorum": row.quorum > 1,
+        "distinct_from": row.distinct_from,
+        "countersign": row.countersign,
+        "no_agent": row.no_agent,
+    }
+    for word in (word for word, value in given.items() if value):
+        yield place, f"{row.name} has {word}=, which nobody heeds: only the engine fires it"
 
 
 def _computed(subject: Subject) -> Found:
     whole = subject.whole
-    if whole.computed not in {None, "first", "exclusive"}:
-        yield "", f'computed={whole.computed!r}: it is "first" or "exclusive"'
     for state in whole.states:
         if state.where is not None and (whole.computed is None or state.parent is not None):
             yield state.id, f"{state.id} has where=, which is for outermost states of charts with computed="
@@ -343,50 +254,6 @@ def _computed(subject: Subject) -> Found:
                     place,
                     f"{row.name} assigns the status {target}; it is computed: write .computes({target})",
                 )
-
-
-def _expressions(subject: Subject) -> Found:
-    if not subject.native:
-        return
-    texts = [(state.id, state.where) for state in subject.whole.states if state.where is not None]
-    for row in subject.whole.transitions:
-        place = f"{row.name}@{row.source}"
-        texts += [(place, each.text) for each in row.when if isinstance(each, model.Formula)]
-        for action in row.actions:
-            if isinstance(action, (model.Assign, model.Count)) and action.expr:
-                texts.append((place, action.expr))
-    for place, text in texts:
-        try:
-            parse(text)
-        except ExpressionError as error:
-            yield place, f"{text!r} is no expression: {error}"
-
-
-def _actions(subject: Subject) -> Found:
-    whole = subject.whole
-    blocks = [(f"{row.name}@{row.source}", row.actions) for row in whole.transitions]
-    blocks.append(("", whole.initial_actions))
-    for state in whole.states:
-        blocks += [(state.id, block) for block in (*state.entry, *state.exit, state.initial_actions)]
-    for place, block in blocks:
-        yield from _nesting(place, block)
-
-
-def _nesting(place: str, block: Iterable[model.Action]) -> Found:
-    level = list(block)
-    for _ in range(DEEPEST_ACTIONS):
-        inner: list[model.Action] = []
-        for action in level:
-            if type(action) not in ACTIONS:
-                yield place, f"not an action: {action!r}"
-            elif isinstance(action, model.If):
-                inner += [each for branch in action.branches for each in branch.actions]
-            elif isinstance(action, model.ForEach):
-                inner += action.actions
-        if not inner:
-            return
-        level = inner
-    yield place, f"actions are nested deeper than {DEEPEST_ACTIONS} levels"
 
 
 def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
@@ -408,9 +275,11 @@ CHECKS: tuple[Callable[[Subject], Found], ...] = (
     _initial,
     _transitions,
     _duties,
-    _limits,
-    _durations,
+    limits.numbers,
+    limits.durations,
+    limits.timers,
     _computed,
-    _expressions,
-    _actions,
+    contents.context,
+    contents.expressions,
+    contents.actions,
 )

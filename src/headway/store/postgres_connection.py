@@ -27,8 +27,6 @@ PLANS_ARE_GOOD_FOR = 10
 SETTINGS = {
     "application_name": "headway",
     "cpu_index_tuple_cost": "1",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
     "enable_seqscan": "off",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",

@@ -24,6 +24,7 @@ from headway.statechart.snapshot import (
     work_progress,
 )
 from headway.statechart.step import Step, start, step
+from headway.statechart.types import plain
 from headway.testing.clock import FakeClock
 
 MOST_TIMERS = 10_000
@@ -103,7 +104,9 @@ class Journey:
 
     def answer(self, data: object = None, *, by: Actor, state: str | None = None) -> Step:
         """Answer the open ask by its form (of several, the one of a state)."""
-        return self.send(Event("answer", data, by, ref=self._open(self.snapshot.asks, "ask", state).id))
+        return self.send(
+            Event("answer", plain(data), by, ref=self._open(self.snapshot.asks, "ask", state).id)
+        )
 
     def advance(self, duration: str | float | timedelta) -> None:
         """Let time pass; the timers that become due fire in their order."""

@@ -1,0 +1,125 @@
+"""The terms a state is written with: its work, its retries, its ask, and the types they share.
+
+Nothing here raises for a wrong value: values are kept as written and judged by `reader`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple, Self
+
+from headway.statechart import model
+
+Duration = str | float | timedelta
+Function = Callable[..., Any]
+Guard = Function | str
+Many = str | Collection[str]
+
+
+class Making(NamedTuple):
+    """An action that needs a function; it is complete when the function has its name."""
+
+    action: Callable[[str | None], model.Action]
+    function: Function | None
+
+
+Doing = Function | model.Action | Making | tuple[model.Action, ...]
+Telling = str | Making
+
+
+class Line(NamedTuple):
+    """Where in a file something was written."""
+
+    file: str = ""
+    number: int = 0
+
+
+def line_here(depth: int = 2) -> Line:
+    """Where the caller of the caller stands, or one further out."""
+    frame = sys._getframe(depth)  # noqa: SLF001 - the only way to know the author's line
+    return Line(frame.f_code.co_filename, frame.f_lineno)
+
+
+class Retry:
+    """How work that failed is tried again: `Retry(times=5, base="2s", factor=2, cap="1m", jitter=0.3)`.
+
+    `on` limits it to some error codes; the first retry that names a code, or none, applies.
+    """
+
+    def __init__(
+        self,
+        times: int | None = 2,
+        *,
+        on: Many = (),
+        base: Duration = "1s",
+        factor: float = 2.0,
+        cap: Duration | None = None,
+        jitter: float = 0.0,
+    ) -> None:
+        self.times, self.on, self.base, self.factor, self.cap, self.jitter = (
+            times,
+            on,
+            base,
+            factor,
+            cap,
+            jitter,
+        )
+
+    @classmethod
+    def never(cls, *codes: str) -> Self:
+        """These codes are permanent: they are not tried again."""
+        return cls(0, on=codes)
+
+
+class Run:
+    """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`."""
+
+    def __init__(
+        self,
+        handler: str,
+        *,
+        timeout: Duration | None = None,
+        retry: Retry | Sequence[Retry] = (),
+        errors: Many = (),
+        heartbeat: Duration = "10s",
+        lease: Duration = "90s",
+        queue: str = "default",
+        priority: int = 0,
+        affinity: str | None = None,
+        concurrency: str | None = None,
+        timeout_code: str = "timeout",
+        lost_code: str = "lost",
+    ) -> None:
+        self.handler, self.timeout, self.retry, self.errors = handler, timeout, retry, errors
+        self.heartbeat, self.lease, self.queue, self.priority = heartbeat, lease, queue, priority
+        self.affinity, self.concurrency = affinity, concurrency
+        self.timeout_code, self.lost_code = timeout_code, lost_code
+
+
+class Ask:
+    """A question to people: `Ask("manager", form=Verdict, deadline="2d", remind="1d", late="refuse")`.
+
+    Transitions from the asking state that say no `by` are for the roles that are asked.
+    """
+
+    def __init__(
+        self,
+        *roles: str,
+        form: object = None,
+        deadline: Duration | None = None,
+        remind: Duration | None = None,
+        escalate: Mapping[str | tuple[str, ...], Duration] | None = None,
+        late: str = "refuse",
+        shows: Many = (),
+    ) -> None:
+        self.roles, self.form, self.deadline, self.remind = roles, form, deadline, remind
+        self.escalate, self.late, self.shows = escalate or {}, late, shows
+
+
+def several(value: Many) -> tuple[str, ...]:
+    """One name or several; those of a set in order, so that a chart is the same in every process."""
+    if isinstance(value, str):
+        return (value,)
+    return tuple(sorted(value) if isinstance(value, (set, frozenset)) else value)
