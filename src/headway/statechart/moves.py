@@ -41,7 +41,9 @@ def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     if len(arcs) == 1:
         arc = arcs[0]
         name = arc.name
-        move = _quiet(draft, arc)
+        leaf = draft.active[-1]
+        alone = not (draft.timers or draft.votes) and len(leaf.path) == len(draft.active)
+        move = (arc.moves[leaf.index] if leaf.index in arc.moves else _prepared(arc, leaf)) if alone else None
         if move is not None:
             _glide(draft, arc, move)
         elif arc.domain is None:
@@ -62,19 +64,12 @@ def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     draft.row(name, before, event)
 
 
-def _quiet(draft: Draft, arc: Arc) -> Move | None:
-    """The prepared move of an arc from the only active leaf; made when it is first taken."""
-    active = draft.active
-    leaf = active[-1]
-    if draft.timers or draft.votes or len(leaf.path) != len(active):
-        return None
-    try:
-        return arc.moves[leaf.index]
-    except KeyError:
-        move = quiet_move(arc, leaf)
-        if len(arc.moves) < MOST_MOVES:
-            arc.moves[leaf.index] = move
-        return move
+def _prepared(arc: Arc, leaf: Node) -> Move | None:
+    """The move of an arc from the only active leaf, made when it is first taken."""
+    move = quiet_move(arc, leaf)
+    if len(arc.moves) < MOST_MOVES:
+        arc.moves[leaf.index] = move
+    return move
 
 
 def _glide(draft: Draft, arc: Arc, move: Move) -> None:

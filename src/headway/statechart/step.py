@@ -50,13 +50,13 @@ def step(
     Raises InputError for arguments that are not what they should be, UnboundError for a chart whose
     functions are not registered. The snapshot given is never changed.
     """
-    ready = chart_of(chart)
     try:
-        return _step(ready, snapshot, event, now, facts=facts)
+        return _step(chart.chart, snapshot, event, now, facts=facts)
     except HeadwayError:
         raise
     except Exception as error:
-        raise bad_input(error, ready, snapshot, event, now=now, facts=facts) from error
+        # What is no chart is found out here, so that a chart pays nothing for it.
+        raise bad_input(error, chart_of(chart), snapshot, event, now=now, facts=facts) from error
 
 
 def start(
