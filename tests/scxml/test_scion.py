@@ -87,7 +87,8 @@ def script_of(chart: Path) -> dict[str, Any]:
 def test_a_chart_of_scion_goes_through_the_expected_configurations(path: Path) -> None:
     """Each event leads to the configuration that SCXML prescribes."""
     script = script_of(path)
-    session = Session(from_scxml(path.read_bytes()))
+    files = {f"file:{each.name}": each.read_text(encoding="utf-8") for each in path.parent.glob("*.txt")}
+    session = Session(from_scxml(path.read_bytes(), files))
     assert sorted(script["initialConfiguration"]) in session.first_states()
     seen, expected = [], []
     for entry in script["events"]:

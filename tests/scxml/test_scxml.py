@@ -131,7 +131,10 @@ PROBLEMS = {
     "script": ("<state><onentry><script>x = 1</script></onentry></state>", "needs a scripting language"),
     "script on top": ("<script/><state/>", "needs a scripting language"),
     "invoke": ("<state><invoke type='scxml' src='other.scxml'/></state>", "starts another session"),
-    "another file": ("<datamodel><data id='a' src='file:///etc/passwd'/></datamodel><state/>", "opens none"),
+    "another file": (
+        "<datamodel><data id='a' src='file:///etc/passwd'/></datamodel><state/>",
+        "did not come with the chart",
+    ),
     "a variable without name": ("<datamodel><data id='a.b'/></datamodel><state/>", "no name for a variable"),
     "a variable of the system": (
         "<datamodel><data id='_event'/></datamodel><state/>",

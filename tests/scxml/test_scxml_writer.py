@@ -46,7 +46,8 @@ def scxml(inside: str, attributes: str = "") -> str:
 @pytest.mark.parametrize("path", MATERIAL, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_a_chart_from_scxml_is_written_and_read_back(path: Path) -> None:
     """Written as SCXML and read again, a chart is the same chart."""
-    chart = from_scxml(path.read_bytes())
+    files = {f"file:{each.name}": each.read_text(encoding="utf-8") for each in path.parent.glob("*.txt")}
+    chart = from_scxml(path.read_bytes(), files)
     assert from_scxml(to_scxml(chart)) == chart
 
 

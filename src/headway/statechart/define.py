@@ -59,9 +59,9 @@ class Statechart:
         return from_document(document, functions)
 
     @staticmethod
-    def from_scxml(text: str | bytes) -> Chart:
+    def from_scxml(text: str | bytes, files: Mapping[str, str] | None = None) -> Chart:
         """The chart of an SCXML document."""
-        return from_scxml(text)
+        return from_scxml(text, files)
 
 
 def invariant(promise: str) -> Callable[[Any], Any]:

@@ -50,7 +50,7 @@ Evaluator = Callable[[Scope], object]
 @singledispatch
 def compiled(node: Node) -> Evaluator:
     """Turn a node into a function of the scope."""
-    raise NotImplementedError(type(node).__name__)
+    raise TypeError(f"no way to evaluate {type(node).__name__}")
 
 
 @compiled.register

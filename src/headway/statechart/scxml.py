@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from headway.errors import DefinitionError
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.scxml_content import actions_of, payload_of, text_value
+from headway.statechart.scxml_content import actions_of, payload_of, text_value, value_of
 from headway.statechart.scxml_grammar import Problems, check
 from headway.statechart.scxml_reader import Element, read
 from headway.statechart.terms import Line
@@ -22,15 +23,15 @@ MOST_TARGETS = 16
 _NO_LETTER = re.compile(r"\W+")
 
 
-def from_scxml(text: str | bytes) -> Chart:
-    """The chart of an SCXML document.
+def from_scxml(text: str | bytes, files: Mapping[str, str] | None = None) -> Chart:
+    """The chart of an SCXML document; `files` holds the texts that `<data src>` names.
 
     Raises DocumentError for what is not XML, DefinitionError with all problems and their lines for
     what is not a chart. Nothing is executed, and no other file is opened. An expression that is not
     in the language fails when it is reached, with the event error.execution, as SCXML wants it.
     """
     root = read(text)
-    reading = _Document(root)
+    reading = _Document(root, files or {})
     whole = reading.whole()
     problems = [*reading.problems, *problems_of(whole, reading.lines, Line(number=root.line))]
     if problems:
@@ -41,8 +42,9 @@ def from_scxml(text: str | bytes) -> Chart:
 class _Document:
     """A document on its way to a model: what was found, and what is wrong with it."""
 
-    def __init__(self, root: Element) -> None:
+    def __init__(self, root: Element, files: Mapping[str, str]) -> None:
         self.root = root
+        self.files = files
         self.problems = Problems()
         self.lines: dict[str, Line] = {}
         self.states: list[model.State] = []
@@ -170,9 +172,18 @@ class _Document:
             name, expr = each.get("id") or "", each.get("expr")
             if not name.isidentifier() or name.startswith("_"):
                 self.problems.add(each, f"{name!r} is no name for a variable")
-            found.append(model.Datum(id=name, expr=expr, value=text_value(each, self.problems)))
+            found.append(model.Datum(id=name, expr=expr, value=self._first_value(each)))
         self.data += found
         return tuple(found) if self.late else ()
+
+    def _first_value(self, data: Element) -> Any:
+        """The value of a variable that stands in the document, or in a file that came with it."""
+        named = data.get("src")
+        if named is None:
+            return text_value(data, self.problems)
+        if named not in self.files:
+            self.problems.add(data, f"src names another file, {named!r}, which did not come with the chart")
+        return value_of(self.files.get(named, ""), data, self.problems)
 
     def _transition(self, element: Element, source: str) -> None:
         events = tuple(dict.fromkeys((element.get("event") or "").split()))

@@ -22,10 +22,17 @@ def actions_of(elements: Iterable[Element], problems: Problems) -> tuple[model.A
 
 def text_value(element: Element, problems: Problems) -> Any:
     """What the text inside an element means; None when there is none."""
-    if not element.text.strip() or "expr" in element.attributes:
+    if "expr" in element.attributes:
+        return None
+    return value_of(element.text, element, problems)
+
+
+def value_of(text: str, element: Element, problems: Problems) -> Any:
+    """What a text means: JSON, else the text itself; None when it is empty."""
+    if not text.strip():
         return None
     try:
-        value = inline_value(element.text)
+        value = inline_value(text)
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (EvaluationError, ValueError) as error:
         problems.add(element, f"the text of <{element.tag}>: {error}")

@@ -42,7 +42,7 @@ GRAMMAR = {
     "onentry": Rule(ACTIONS),
     "onexit": Rule(ACTIONS),
     "datamodel": Rule("data"),
-    "data": Rule("", "id expr", "id"),
+    "data": Rule("", "id expr src", "id", either="expr/src"),
     "donedata": Rule("content param"),
     "content": Rule("", "expr"),
     "param": Rule("", "name expr location", "name", "expr/location"),
