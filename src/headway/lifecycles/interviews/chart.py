@@ -103,7 +103,7 @@ UNLIMITED = {
 """Waits that may last, and why."""
 
 
-class Interview(Statechart, version=1, cancel="CANCEL", accepts=UNLIMITED):
+class Interview(Statechart, version=1, name="interviews.interview", cancel="CANCEL", accepts=UNLIMITED):
     """An interview, from the request to the approved assessment."""
 
     RECEIVED = State(initial=True, meaning="A request came in.", waits_for="validation of its data")
