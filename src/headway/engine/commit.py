@@ -6,7 +6,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from headway.codec import encode
+from headway.codec import encode, replace
 from headway.statechart import effects
 from headway.statechart.snapshot import Row, Snapshot
 from headway.store.port import Changes
@@ -141,6 +141,26 @@ def _open_ask(commit: Commit, effect: effects.OpenedAsk) -> None:
     )
 
 
+def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
+    """Of an ask that is stored only the closing is written; one opened in the same unit is closed whole."""
+    key = commit.key(effect.ask)
+    opened = next((row for row in commit.changes.asks if (row.tenant, row.id) == key), None)
+    asked = opened or AskRow(
+        tenant=commit.tenant,
+        id=effect.ask,
+        instance=commit.instance,
+        state="",
+        roles=(),
+        answers=(),
+        form=None,
+        shows="{}",
+        opened_at=commit.now,
+        deadline=None,
+    )
+    closed = replace(asked, closed_at=commit.now, closed_by=effect.by, closed_event=effect.event)
+    commit.changes.asks_closed.append(closed)
+
+
 def _message(commit: Commit, effect: effects.Message) -> None:
     _publish(commit, effect.id, effect.kind, effect.name, data=effect.data)
 
@@ -177,6 +197,7 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.SetTimer: _set_timer,
     effects.StartWork: _start_work,
     effects.OpenedAsk: _open_ask,
+    effects.ClosedAsk: _close_ask,
     effects.Message: _message,
     effects.RemindAsk: _remind,
     effects.EscalateAsk: _escalate,
