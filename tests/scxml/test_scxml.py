@@ -385,3 +385,29 @@ def test_every_transition_has_a_name_of_its_own(events: list[str]) -> None:
     rows = "".join(f"<transition event='{event}'/>" for event in events)
     names = [row.name for row in from_scxml(scxml(f"<state>{rows}</state>")).model.transitions]
     assert len(set(names)) == len(events)
+
+
+HOSTILE = {
+    "a history that leads to itself": (
+        '<state id="s"><history id="h"><transition target="h"/></history><state id="x"/></state>',
+        "remembers nothing either",
+    ),
+}
+
+
+@pytest.mark.parametrize(("inside", "message"), HOSTILE.values(), ids=HOSTILE)
+def test_a_document_that_would_never_end_is_refused(inside: str, message: str) -> None:
+    """What could only go round in circles is a problem of the document."""
+    with pytest.raises(DefinitionError, match=message):
+        from_scxml(f'<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0">{inside}</scxml>')
+
+
+def test_conditions_that_fail_again_and_again_end_a_step() -> None:
+    """Each failure is an event, and each event asks the conditions again: the step gives up, soon."""
+    rows = '<transition cond="x"/>' * 400
+    chart = from_scxml(
+        f'<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0"><state id="s">{rows}</state></scxml>'
+    )
+    begun = start(chart, now=datetime(2026, 1, 1, tzinfo=UTC))
+    assert isinstance(begun, Refusal)
+    assert begun.code == "runaway"

@@ -67,7 +67,7 @@ def test_all_mistakes_are_found_at_once_with_their_lines() -> None:
         (3, "b asks nobody: name a role"),
         (5, "a guard or action needs a name: write a function, not a lambda"),
         (6, "stop is distinct_from 'goo', which does not exist (did you mean go?)"),
-        (6, "stop has a quorum of 0: it is at least 1"),
+        (6, "stop has a quorum of 0: it lies between 1 and 100"),
         (7, "out leaves c, which is final"),
     ]
 

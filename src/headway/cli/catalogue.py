@@ -99,7 +99,8 @@ def _module(module_name: str, wanted: str) -> Any:
 
 def _loaded(point: EntryPoint) -> Found:
     try:
-        return Found(point.name, _chart(point.load(), point.value))
+        with redirect_stdout(sys.stderr):
+            return Found(point.name, _chart(point.load(), point.value))
     except HeadwayError:
         raise
     except (Exception, SystemExit) as error:

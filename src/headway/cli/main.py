@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
+from io import TextIOWrapper
 from typing import Annotated
 
 import typer
@@ -57,6 +58,10 @@ app.command()(serve)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; an error raised on purpose is one message on stderr and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):
+            # A terminal that cannot show an arrow gets a question mark, not a traceback.
+            stream.reconfigure(errors="replace")
     try:
         app(arguments)
     except HeadwayError as error:

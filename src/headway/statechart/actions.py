@@ -8,7 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import as_json
+from headway.codec import as_json, encode
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
@@ -227,6 +227,7 @@ def _send(draft: Draft, action: model.Send) -> None:
     target = action.target if action.target_expr is None else str(value_of(draft, action.target_expr))
     kind = action.type if action.type_expr is None else str(value_of(draft, action.type_expr))
     data = payload_of(draft, action.payload)
+    _spend(draft, 1 + len(encode(data)) // 100)
     if kind not in SCXML_TYPES:
         raise Fault(f"no way to send as {kind!r}", send_id=send_id)
     if name is None:
@@ -321,9 +322,7 @@ def _foreach(draft: Draft, action: model.ForEach) -> None:
     if len(items) > MOST_ITEMS:
         raise Fault(f"{action.array} has {len(items)} items; at most {MOST_ITEMS} are gone through")
     for index, item in enumerate(tuple(items)):
-        draft.turns += 1 + len(action.actions)
-        if draft.turns > MOST_TURNS:
-            raise Veto("runaway", f"loops over lists take more than {MOST_TURNS} actions in one step")
+        _spend(draft, 1 + len(action.actions))
         _loop_variable(draft, action.item, item)
         if action.index is not None:
             _loop_variable(draft, action.index, index)
@@ -337,8 +336,16 @@ def _loop_variable(draft: Draft, name: str, value: Any) -> None:
         raise Fault(str(error)) from error
 
 
+def _spend(draft: Draft, turns: int) -> None:
+    """What one step may cost is bounded: in actions, and in what they write out."""
+    draft.turns += turns
+    if draft.turns > MOST_TURNS:
+        raise Veto("runaway", f"one step takes more than {MOST_TURNS} turns of loops and messages")
+
+
 def _log(draft: Draft, action: model.Log) -> None:
     data = None if action.expr is None else value_of(draft, action.expr)
+    _spend(draft, 1 + len(encode(data)) // 100)
     draft.effects.append(WriteLog(id=draft.identify(), label=action.label, data=data))
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Collection, Iterator
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, islice
 
 from headway.statechart.chart import Chart
 from headway.statechart.check_hiding import hides
 from headway.statechart.explore import Edge, Exploration, Reached
 from headway.statechart.model import ROOT
 from headway.statechart.tree import HISTORY, Arc, Node, entry_set
+
+MOST_PAIRS = 100_000
 
 
 class Evidence:
@@ -109,7 +111,9 @@ class Evidence:
         by_source: dict[int, list[Arc]] = {}
         for arc in self.chart.arcs:
             by_source.setdefault(arc.source.index, []).append(arc)
-        return [pair for arcs in by_source.values() for pair in combinations(arcs, 2)]
+        pairs = (pair for arcs in by_source.values() for pair in combinations(arcs, 2))
+        # A chart of people has a few hundred; a document from outside may have billions.
+        return list(islice(pairs, MOST_PAIRS))
 
     @cached_property
     def hidden(self) -> frozenset[int]:

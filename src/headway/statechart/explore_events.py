@@ -31,6 +31,9 @@ OTHER_EVENT = "anything"
 OTHER_STATUS = "something else"
 
 
+MORE_THAN_ENOUGH = 10
+
+
 class Happening(NamedTuple):
     """One thing that can happen next, and how people call it."""
 
@@ -54,7 +57,8 @@ class People:
     def of(self, role: str) -> tuple[Actor, ...]:
         """All who have a role; a role without people is played by an agent."""
         if role not in self.by_role:
-            number = self.staff.get(role, self.needed)
+            # More people than can ever be involved at once change nothing.
+            number = min(self.staff.get(role, self.needed), self.needed + MORE_THAN_ENOUGH)
             members = [person(_name(role, index), *(role,) * bool(role)) for index in range(number)]
             self.by_role[role] = tuple(members) or (Actor(f"{role} agent", "agent", frozenset({role})),)
         return self.by_role[role]

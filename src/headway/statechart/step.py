@@ -24,6 +24,7 @@ from headway.statechart.types import Mismatch
 
 MOST_MICROSTEPS = 1_000
 MOST_UNTAKEN = 20_000
+MOST_QUEUED = 10_000
 
 
 class Step(Value):
@@ -182,6 +183,8 @@ def _settle(draft: Draft) -> bool:
     """Take what follows by itself: eventless transitions, internal events, then those sent to oneself."""
     chart, count, untaken = draft.chart, 0, 0
     while not draft.ended:
+        if len(draft.internal) + len(draft.external) > MOST_QUEUED:
+            raise Veto("runaway", f"more than {MOST_QUEUED} events wait inside one step")
         arcs = select_eventless(draft) if chart.eventless else []
         event = draft.current
         if not arcs:

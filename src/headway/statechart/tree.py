@@ -293,4 +293,7 @@ def _first_recalled(node: Node) -> tuple[Node, ...]:
     parent = node.upward[1]
     if node.completion:
         return node.completion
-    return parent.completion if parent.kind == "compound" else tuple(parent.children)
+    if parent.kind != "compound":
+        return tuple(parent.children)
+    first = tuple(each for each in parent.completion if each.kind not in HISTORY)
+    return first or tuple(parent.children[:1])

@@ -16,6 +16,7 @@ from headway.statechart.tree import HISTORY, comes_from_engine
 MOST_PROBLEMS = 100
 MOST_COMPARED, LONGEST_COMPARED = 500, 40
 DEEPEST_STATES = 64
+LARGEST_QUORUM = 100
 _STATE_NAME = re.compile(r"[^\s./,;|*@]+")
 _SCXML_NAME = re.compile(r"[^\s/,;|*@]+")
 _EVENT_NAME = re.compile(r"[^\s,;|]+")
@@ -103,6 +104,9 @@ def _initial(subject: Subject) -> Found:
             yield from _known(subject, state.id, name, f"the first state of {state.id}")
             if not _lies_in(subject, name, state.parent if state.kind in HISTORY else state.id):
                 yield state.id, f"{name} cannot be first in {state.id}: it lies elsewhere"
+            first = subject.states.get(name)
+            if state.kind in HISTORY and first is not None and first.kind in HISTORY:
+                yield state.id, f"{state.id} leads to {name}, which remembers nothing either: name a state"
         firsts = [name for name in state.initial if name in subject.states]
         if subject.native and state.kind == "compound" and len(firsts) > 1:
             yield state.id, f"{' and '.join(firsts)} both say initial=True in {state.id}"
@@ -217,8 +221,8 @@ def _duties(subject: Subject) -> Found:
             if earlier not in known:
                 hint = suggestion(earlier, known)
                 yield place, f"{row.name} is distinct_from {earlier!r}, which does not exist{hint}"
-        if row.quorum < 1:
-            yield place, f"{row.name} has a quorum of {row.quorum}: it is at least 1"
+        if not 1 <= row.quorum <= LARGEST_QUORUM:
+            yield place, f"{row.name} has a quorum of {row.quorum}: it lies between 1 and {LARGEST_QUORUM}"
         if subject.native and not any(map(comes_from_people, row.events)):
             yield from _unheeded(place, row)
     if subject.whole.cancel is not None and subject.whole.cancel not in names:
