@@ -14,7 +14,7 @@ from headway.codec import decode, encode
 from headway.statechart.chart import Chart
 from headway.statechart.check import check
 from headway.statechart.findings import MEANINGS, Finding, Report
-from headway.statechart.model import Send
+from headway.statechart.model import Raise, Send
 from headway.statechart.prove import Explored
 
 pytestmark = pytest.mark.mission("ENG-18")
@@ -640,6 +640,62 @@ class GuardedCircle(Statechart):
     leave = ping.to(end)
 
 
+class Hesitant(Statechart):
+    """Takes the result of its work only when a guard says yes."""
+
+    paying = State(initial=True, run="pay", timeout="1m")
+    end = Final()
+    done = paying.on_done.to(end, when=ready)
+    broken = paying.on_error.to(end)
+
+
+class HalfRecovered(Statechart):
+    """Takes the errors of its work only when a guard says yes."""
+
+    paying = State(initial=True, run="pay")
+    end = Final()
+    done = paying.on_done.to(end)
+    broken = paying.on_error.to(end, when=ready)
+
+
+class SelfStarting(Statechart):
+    """Moves on by itself at the start."""
+
+    first, second = State(initial=True), State()
+    end = Final()
+    go = first.always.to(second)
+    leave = second.after("1d").to(end)
+
+
+class Echoing(Statechart):
+    """Has a row that raises its own event again."""
+
+    first = State(initial=True)
+    end = Final()
+    echo = first.stay(event="ping", do=Raise(event="ping"))
+    leave = first.to(end)
+
+
+class BornEchoing(Statechart):
+    """Raises an event without end already at the start."""
+
+    first = State(initial=True, entry=Raise(event="ping"))
+    end = Final()
+    echo = first.to(first, event="ping")
+    leave = first.to(end)
+
+
+class GuardedByStates(Statechart):
+    """Goes round in a circle whose guards always hold."""
+
+    first, ping, pong = State(initial=True), State(), State()
+    end = Final()
+    go = first.to(ping)
+    leave = first.to(end)
+    hit = ping.always.to(pong, when="In('ping')")
+    back = pong.always.to(ping, when="In('pong')")
+
+
 class Case(NamedTuple):
     """A finding, a chart that has it, where and how, and one that has not."""
 
@@ -662,6 +718,8 @@ CASES = [
     Case("unreachable-transition", Unheard, "never", ("go",), Forgetful),
     Case("dead-end", Stuck, "stuck", ("fall",), Choosing),
     Case("dead-end", HalfChoosing, "choosing", ("go (not ready)",), Parent),
+    Case("dead-end", Hesitant, "paying", ("work of paying is done (not ready)",)),
+    Case("dead-end", HalfRecovered, "paying", ("work of paying fails: lost (not ready)",)),
     Case("wait-without-deadline", Patient, "asking", ("go",), Clocked),
     Case("wait-without-deadline", Drafting, "draft", (), SentLater, "warning"),
     Case("wait-without-deadline", Shrugging, "asking", ("deadline of asking (not ready)",), AskingAnew),
@@ -681,6 +739,9 @@ CASES = [
     Case("unbounded-retry", Treadmill, "broken", (), Counted),
     Case("unbounded-retry", Treadmill, "paying", (), TreadmillInTime),
     Case("eventless-loop", Spinning, "ping", ("go",), Choosing),
+    Case("eventless-loop", Echoing, "echo", ("ping",), GuardedCircle),
+    Case("eventless-loop", BornEchoing, "echo", ()),
+    Case("eventless-loop", GuardedByStates, "hit", ("go",)),
     Case("ambiguous-transitions", Shadowed, "first", (), Ordered),
     Case("ambiguous-transitions", GeneralFirst, "refused", (), Unrecovered),
     Case("ambiguous-transitions", Shared, "go", (), Ordered, "warning"),
@@ -742,6 +803,7 @@ SOUND = [
     Reminding,
     Excluding,
     GuardedCircle,
+    SelfStarting,
 ]
 
 

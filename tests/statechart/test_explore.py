@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from datetime import UTC, datetime
 from random import Random
 
@@ -28,6 +29,7 @@ from headway.statechart.chart import chart_of
 from headway.statechart.explore import MOST_ANSWERS, Exploration, explore
 from headway.statechart.explore_events import Happenings, People
 from headway.statechart.explore_facts import Facts
+from headway.statechart.explore_oracle import MOST_ROWS
 from headway.statechart.prove import Explored, prove
 from headway.statechart.refusal import Refusal
 
@@ -376,4 +378,85 @@ def test_a_proof_that_met_the_limit_says_so() -> None:
     """What was not looked at is not claimed."""
     proof = prove(Proving, limit=2)
     assert not proof.ok
-    assert str(proof).startswith("not proved: limit reached")
+    assert str(proof).startswith("not proved: only 2 configurations")
+
+
+class Skipping(Statechart):
+    """Moves on by itself at the start, when a guard says yes."""
+
+    first, second = State(initial=True), State()
+    end = Final()
+    skip = first.always.to(second, when=has_receipt)
+    go = first.to(second)
+    leave = second.to(end)
+
+    @invariant("nothing is skipped")
+    def unskipped(view: Explored) -> bool:  # noqa: N805 - an invariant sees a configuration, not an instance
+        """It is, at the start."""
+        return not view.fired("skip")
+
+
+def test_what_fires_at_the_start_has_fired() -> None:
+    """A row taken before the first step counts as taken, for the explorer and for a promise."""
+    explored = explore(Skipping)
+    assert {explored.chart.model.transitions[row].name for row in explored.begun} == {"skip"}
+    (violation,) = prove(Skipping)
+    assert (violation.states, violation.path) == (("second",), ())
+
+
+def test_a_promise_that_asks_one_by_one_is_heard_to_the_end() -> None:
+    """However many transitions are asked about, and each only after the one before, all are watched."""
+    states = [State(initial=index == 0) for index in range(12)]
+    names = [f"go{index}" for index in range(11)]
+    body: dict[str, object] = {f"s{index}": state for index, state in enumerate(states)}
+    body |= {name: states[index].to(states[index + 1]) for index, name in enumerate(names)}
+
+    def short(view: Explored) -> bool:
+        return not all(view.fired(name) for name in names)
+
+    body["short"] = invariant("never all the way")(short)
+    long: type[Statechart] = type("Long", (Statechart,), body)
+    (violation,) = prove(long)
+    assert violation.path == tuple(names)
+
+
+@pytest.mark.parametrize(("facts", "complete"), [(8, True), (9, False)])
+@pytest.mark.parametrize("given", [True, False], ids=["readings", "starts"])
+def test_more_starts_than_are_tried_are_told(facts: int, *, given: bool, complete: bool) -> None:
+    """Of nine free facts not all combinations are tried, so nothing is proved about them."""
+    names = [f"f{index}" for index in range(facts)]
+    body: dict[str, object] = {
+        "hot": State(where=" && ".join(names)),
+        "cold": State(where="true", initial=True),
+        "look": any_live.stay(event="look"),
+    }
+    declared = tuple(names) if given else ()
+    wide: type[Statechart] = types.new_class(
+        "Wide", (Statechart,), {"computed": "first", "facts": declared}, lambda space: space.update(body)
+    )
+    assert explore(wide).complete is complete
+
+
+class Circling(Statechart):
+    """Goes round by itself for as long as a guard says yes."""
+
+    first, ping, pong = State(initial=True), State(), State()
+    end = Final()
+    go = first.to(ping)
+    hit = ping.always.to(pong, when=has_receipt)
+    back = pong.always.to(ping)
+    leave = ping.always.to(end)
+
+    @invariant("no way to the end goes round")
+    def straight(view: Explored) -> bool:  # noqa: N805 - an invariant sees a configuration, not an instance
+        """It does, when the guard says yes and then no."""
+        return not (view.ended and view.fired("hit"))
+
+
+def test_a_circle_that_a_guard_may_end_leaves_the_proof_open() -> None:
+    """A runaway step on free answers may come to rest: nothing is proved, and it is cut early."""
+    explored = explore(Circling)
+    assert not explored.complete
+    (denial,) = explored.denials
+    assert (denial.code, denial.guarded, len(denial.transitions)) == ("runaway", True, MOST_ROWS + 1)
+    assert not prove(Circling).ok

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from headway.statechart.check_evidence import Evidence
@@ -38,22 +39,52 @@ def _name(arc: Arc) -> str:
 
 
 def eventless_loops(evidence: Evidence) -> Iterator[Finding]:
-    """Unguarded eventless rows that follow each other round in a circle."""
+    """Rows that follow each other round in a circle by themselves, with no guard to end it."""
+    told: set[str] = set()
+    for circle in _circles(evidence):
+        told.update(arc.name for arc in circle)
+        first = circle[0]
+        yield error(
+            "eventless-loop",
+            f"{' → '.join(each.source.id for each in (*circle, first))} never comes to rest: "
+            "every step into it is refused",
+            state=first.source.id,
+            transition=first.name,
+            path=evidence.path(first.source.id) or evidence.graph_paths.get(first.source.id, ()),
+        )
+    yield from _runaways(evidence, told)
+
+
+def _runaways(evidence: Evidence, told: set[str]) -> Iterator[Finding]:
+    """Steps that were seen never to come to rest, whatever the guards, unless their rows are told."""
+    for denial in evidence.explored.denials:
+        names = _repeated(denial.transitions)
+        if denial.code != "runaway" or denial.guarded or told.intersection(names):
+            continue
+        told.update(names)
+        before = () if denial.source is None else evidence.explored.path(denial.source)
+        yield error(
+            "eventless-loop",
+            f"{' → '.join(names) or denial.label} never comes to rest: {denial.message}",
+            transition=names[0] if names else "",
+            path=before if denial.label == "start" else (*before, denial.label),
+        )
+
+
+def _repeated(names: tuple[str, ...]) -> list[str]:
+    """Those that come more than once, in order."""
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _circles(evidence: Evidence) -> Iterator[list[Arc]]:
+    """The circles of unguarded eventless rows."""
     free = {arc.source.index: arc for arc in reversed(evidence.chart.arcs) if _runs_by_itself(arc)}
     told: set[int] = set()
     for arc in sorted(free.values(), key=lambda arc: arc.index):
         circle = _circle(free, arc)
         if circle and not told.intersection(each.index for each in circle):
             told.update(each.index for each in circle)
-            first = circle[0]
-            yield error(
-                "eventless-loop",
-                f"{' → '.join(each.source.id for each in (*circle, first))} never comes to rest: "
-                "every step into it is refused",
-                state=first.source.id,
-                transition=first.name,
-                path=evidence.path(first.source.id) or evidence.graph_paths.get(first.source.id, ()),
-            )
+            yield circle
 
 
 def _runs_by_itself(arc: Arc) -> bool:

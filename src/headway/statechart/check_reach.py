@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from headway.statechart.check_evidence import Evidence
 from headway.statechart.explore import Edge, Reached
+from headway.statechart.explore_events import error_codes, takers
 from headway.statechart.findings import Finding, error, warning
 from headway.statechart.model import ROOT
 from headway.statechart.tree import HISTORY
@@ -27,7 +28,7 @@ def transitions(evidence: Evidence) -> Iterator[Finding]:
     """Rows of reachable states that nothing ever takes, unless another finding says why."""
     for arc in evidence.chart.arcs:
         source = arc.source.id
-        if arc.index in evidence.explained or evidence.can_fire(arc):
+        if arc.index in evidence.explained | evidence.explored.begun or evidence.can_fire(arc):
             continue
         if source != ROOT and not evidence.is_reached(source):
             continue
@@ -51,7 +52,7 @@ def dead_ends(evidence: Evidence) -> Iterator[Finding]:
     """Configurations that nothing leads on from."""
     told: set[tuple[str, ...]] = set()
     for node in evidence.stuck:
-        if node.snapshot.states in told or _unheard(node) or node.index in evidence.obstructed:
+        if node.snapshot.states in told or _unheard(evidence, node) or node.index in evidence.obstructed:
             continue
         told.add(node.snapshot.states)
         yield error(
@@ -62,10 +63,25 @@ def dead_ends(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _unheard(node: Reached) -> bool:
-    """Whether it got stuck because nothing took the outcome of its work: `check_work` tells that."""
+def _unheard(evidence: Evidence, node: Reached) -> bool:
+    """Whether it got stuck because no row waits for the outcome of its work: `check_work` tells that."""
     edge = node.parent
-    return edge is not None and edge.kind in {"done", "error"} and not edge.fired
+    if edge is None or edge.kind not in {"done", "error"} or edge.fired:
+        return False
+    ended = evidence.explored.nodes[edge.source].snapshot.work.keys() - node.snapshot.work.keys()
+    return any(
+        not takers(evidence.chart.nodes[state], event) for state, event in _outcomes(evidence, edge, ended)
+    )
+
+
+def _outcomes(evidence: Evidence, edge: Edge, working: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """The events by which a step of this kind can end the work of some states."""
+    for state in working:
+        if edge.kind == "done":
+            yield state, f"done.work.{state}"
+        else:
+            codes = error_codes(evidence.chart, evidence.chart.nodes[state])
+            yield from ((state, f"error.work.{state}.{code}") for code in codes)
 
 
 def traps(evidence: Evidence) -> Iterator[Finding]:

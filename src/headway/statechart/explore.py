@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -12,7 +12,7 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING
 from headway.statechart.explore_events import AUTOMATIC, Happening, Happenings, Kind, People, distinct_codes
 from headway.statechart.explore_facts import Facts
-from headway.statechart.explore_oracle import Doubling, Oracle
+from headway.statechart.explore_oracle import MOST_ROWS, Doubling, Oracle
 from headway.statechart.refusal import Code, Refusal
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.step import Step, start, step
@@ -74,6 +74,8 @@ class Exploration:
         self.edges: list[Edge] = []
         self.denials: list[Denial] = []
         self.passed: dict[str, tuple[str, ...]] = {}
+        self.begun: set[int] = set()
+        """The rows that fired at the start, before any step."""
         self.expanded = 0
         self.complete = True
 
@@ -158,7 +160,8 @@ class _Explorer:
         self.attempts = self.limit * MOST_ATTEMPTS
         self.watch = watch
         self.facts = Facts(chart)
-        self.oracle = Oracle()
+        # A step that takes every row of a large chart once does not go round in a circle.
+        self.oracle = Oracle(max(MOST_ROWS, 2 * len(chart.model.transitions)))
         self.chart = Doubling(chart, self.oracle, self.facts).chart()
         self.happenings = Happenings(self.chart, People(self.chart), self.facts)
         self.happenings.codes = {
@@ -166,6 +169,7 @@ class _Explorer:
         }
         self.readings = self.facts.readings() or [dict(NOTHING)]
         self.found = Exploration(chart, self.facts)
+        self.found.complete = not self.facts.cut_short
         self.known: dict[Hashable, int] = {}
         self.rows = chart.model.transitions
 
@@ -221,7 +225,7 @@ class _Explorer:
             if isinstance(outcome, Refusal):
                 self._refused(outcome, label, source)
             elif happening is None or source is None:
-                self._add(outcome, self._labelled(label), BEGINNING, frozenset(), edge=None)
+                self._begun(outcome, label)
             else:
                 self._stepped(outcome, source, happening)
 
@@ -231,6 +235,9 @@ class _Explorer:
             index = None if source is None else source.index
             names = transitions or tuple(self.rows[row].name for row in self.oracle.fired)
             guarded = bool(self.oracle.answers)
+            if refusal.code == "runaway" and guarded:
+                # In truth a guard may say no the next time round, and the step goes on from there.
+                self.found.complete = False
             self.found.denials.append(
                 Denial(index, self._labelled(label), refusal.code, refusal.message, names, guarded)
             )
@@ -240,10 +247,18 @@ class _Explorer:
         denied = dict.fromkeys(condition for _, condition, _ in self.oracle.denied)
         return f"{label} (not {', not '.join(denied)})" if denied else label
 
+    def _begun(self, outcome: Step, label: str) -> None:
+        rows = self.oracle.fired
+        self.found.begun.update(rows)
+        self._add(outcome, self._labelled(label), BEGINNING, self._watched(rows), edge=None)
+
+    def _watched(self, rows: Iterable[int]) -> frozenset[str]:
+        return self.watch & {self.rows[row].name for row in rows}
+
     def _stepped(self, outcome: Step, source: Reached, happening: Happening) -> None:
         rows = tuple(self.oracle.fired)
         names = tuple(row.transition for row in outcome.history if row.transition)
-        fired = source.fired | (self.watch & {self.rows[row].name for row in rows})
+        fired = source.fired | self._watched(rows)
         edge = Edge(
             source.index,
             -1,

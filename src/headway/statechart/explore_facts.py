@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 from itertools import islice, product
+from math import prod
 from typing import Any, NamedTuple
 
 from headway.statechart import model
@@ -162,9 +163,17 @@ class Facts:
     def starts(self) -> list[dict[str, Any]]:
         """The contexts a life can begin with, as far as the rules can tell them apart."""
         default = self._default()
-        free = {name: values for name, values in self.candidates.items() if self._is_free(name, default)}
+        free = self._free(default)
         fixed = {name: default.get(name) for name in self.names if name not in free}
         return [{**fixed, **case} for case in islice(_cases(free), MOST_STARTS)]
+
+    def _free(self, default: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
+        return {name: values for name, values in self.candidates.items() if self._is_free(name, default)}
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether there are more starts or readings than are tried."""
+        return max(_number(self._free(self._default())), _number(self.given)) > MOST_STARTS
 
     def _default(self) -> Mapping[str, Any]:
         kind = self.chart.context_type
@@ -212,10 +221,7 @@ class Facts:
         kept |= {f"{COUNTERS} {name}": amounts for name, amounts in self.counters.items()}
         kept |= {f"{CHILDREN} {name}": tuple(range(self.most_children + 1)) for name in self.statuses}
         kept |= {f"{GIVEN} {name}": values for name, values in self.given.items()}
-        total = 1
-        for values in kept.values():
-            total *= max(len(values), 1)
-        return None if total > MOST_CASES else (self._case(case) for case in _cases(kept))
+        return None if _number(kept) > MOST_CASES else (self._case(case) for case in _cases(kept))
 
     def _case(self, case: Mapping[str, Any]) -> list[State]:
         parts: dict[str, dict[str, Any]] = {CONTEXT: {}, COUNTERS: {}, CHILDREN: {}, GIVEN: {}}
@@ -271,6 +277,10 @@ def _cases(values: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
     names = list(values)
     for case in product(*(values[name] for name in names)):
         yield dict(zip(names, case, strict=True))
+
+
+def _number(values: Mapping[str, tuple[Any, ...]]) -> int:
+    return prod(max(len(each), 1) for each in values.values())
 
 
 def _holds(rule: Expression, values: Mapping[str, Any]) -> bool:

@@ -11,18 +11,22 @@ from headway.statechart.chart import Chart
 from headway.statechart.draft import View
 from headway.statechart.explore_facts import Facts
 from headway.statechart.expressions import free_names, location_or_failing, parse_or_failing
+from headway.statechart.refusal import Veto
 from headway.statechart.tree import Function
 
 Actions = tuple[model.Action, ...]
 SECOND = 1_000
 YES, NO = 0, 1
+MOST_ROWS = 100
+"""Rows that follow from one step on free answers; more are taken to go on for ever."""
 OWN_ADDRESS = frozenset({None, "", "#_internal"})
 
 
 class Oracle:
     """Answers from a script, then with the first option; keeps what it was asked, so that all is tried."""
 
-    def __init__(self) -> None:
+    def __init__(self, most_rows: int = MOST_ROWS) -> None:
+        self.most_rows = most_rows
         self.begin(())
 
     def begin(self, script: tuple[int, ...]) -> None:
@@ -50,6 +54,12 @@ class Oracle:
         for position in range(len(self.script), len(self.answers)):
             for other in range(1, self.options[position]):
                 yield (*self.answers[:position], other)
+
+    def mark(self, row: int) -> None:
+        """Note that a row fired; refuses a step whose answers seem to lead round in a circle."""
+        self.fired.append(row)
+        if self.answers and len(self.fired) > self.most_rows:
+            raise Veto("runaway", f"more than {self.most_rows} transitions follow from one step")
 
     def guard(self, arc: int, condition: str) -> Function:
         """A guard that says yes or no as the oracle will have it."""
@@ -112,7 +122,7 @@ class Doubling:
 
     def _mark(self, index: int) -> model.Call:
         """An action that only says that this row fired."""
-        return self._register(f"row {index}", lambda _view: self.oracle.fired.append(index))
+        return self._register(f"row {index}", lambda _view: self.oracle.mark(index))
 
     def _register(self, name: str, function: Function) -> model.Call:
         self.functions[name] = function

@@ -11,8 +11,6 @@ from headway.statechart.refusal import No
 from headway.statechart.tree import Function
 from headway.statechart.validate import suggestion
 
-MOST_ROUNDS = 8
-
 
 class Explored:
     """What an invariant sees of one configuration."""
@@ -113,7 +111,9 @@ class Proof(Value):
         if self.unbound:
             return f"not proved: no function is registered for {', '.join(self.unbound)}"
         if not self.complete:
-            return f"not proved: limit reached after {self.configurations} configurations"
+            return (
+                f"not proved: only {self.configurations} configurations were looked at, and there may be more"
+            )
         return f"proved for all {self.configurations} reachable configurations"
 
 
@@ -128,9 +128,8 @@ def prove(chart: Charted, *, limit: int = 20_000, explored: Exploration | None =
     explored = explore(ready, limit=limit) if explored is None else explored
     asked: set[str] = set()
     violations = _violations(explored, names, asked)
-    for _ in range(MOST_ROUNDS):
-        if asked <= watch:
-            break
+    # Each round watches a transition more, so it ends after as many rounds as there are transitions.
+    while not asked <= watch:
         watch |= asked
         explored = explore(ready, limit=limit, watch=watch)
         violations = _violations(explored, names, asked)
