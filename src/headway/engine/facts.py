@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from headway.statechart import model
+from headway.statechart.actions import filled
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
 from headway.store.rows import Key
 
-_FIELD = re.compile(r"\{(\w+)\}")
-
 
 def _key(fact: model.Fact, snapshot: Snapshot) -> str:
-    known = {"instance": snapshot.instance, **snapshot.context}
-    return _FIELD.sub(lambda match: str(known.get(match[1], "")), fact.key)
+    """The key as the actions spell it that write there."""
+    return filled(fact.key, {"instance": snapshot.instance, **snapshot.context})
 
 
 def _record(fact: model.Fact, tenant: str, snapshot: Snapshot) -> tuple[str, str, str]:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from headway.clock import spell
 from headway.codec import Value
 from headway.errors import HeadwayError, InputError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
@@ -211,8 +210,3 @@ def _spoken(way: Way) -> str:
         wanted = f"{len(way.votes)} of {way.votes_needed} votes are in ({', '.join(way.votes)})"
         return f"another {who}{barred} can {event}: {wanted}."
     return f"{who}{barred} can {event}."
-
-
-def lasted(why: Why, now: datetime) -> str:
-    """How long the instance has been where it is, as people say it."""
-    return "" if why.since is None else spell(round((now - why.since).total_seconds() * 1000))
