@@ -7,11 +7,12 @@ from headway.statechart.explain import explain
 from headway.statechart.refusal import No, Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, agent, person
 from headway.statechart.step import Step, start, step
-from headway.statechart.terms import Ask, Retry, Run
+from headway.statechart.terms import Ask, AtMost, Retry, Run, Upgrade
 
 __all__ = [
     "Actor",
     "Ask",
+    "AtMost",
     "Event",
     "Final",
     "History",
@@ -24,6 +25,7 @@ __all__ = [
     "State",
     "Statechart",
     "Step",
+    "Upgrade",
     "View",
     "agent",
     "any_live",

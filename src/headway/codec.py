@@ -67,25 +67,25 @@ def fingerprint(value: object) -> bytes:
 def as_json(value: object) -> Any:
     """A value as JSON would bring it back; raises InputError for what JSON cannot hold."""
     text = encode(value)
-    if b"null" in text and _has_non_finite(value):
-        raise InputError("not JSON: a number that is not finite")
+    if b"null" in text:
+        require_finite(value)
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
         raise InputError(f"not JSON: {error}") from error
 
 
-def _has_non_finite(value: object) -> bool:
+def require_finite(value: object) -> None:
+    """Raises InputError for a number that JSON would make a null of."""
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, float) and not math.isfinite(item):
-            return True
+            raise InputError("not JSON: a number that is not finite")
         if isinstance(item, Mapping):
             pending += item.values()
         elif isinstance(item, (list, tuple, set, frozenset)):
             pending += item
-    return False
 
 
 def is_json(data: object) -> bool:

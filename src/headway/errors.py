@@ -73,6 +73,26 @@ class UnknownChartError(EngineError):
     """No chart of this name and version is registered."""
 
 
+class ChartChangedError(EngineError):
+    """A chart is registered under a version that is stored with other contents."""
+
+
+class UpgradeError(EngineError):
+    """An instance cannot be upgraded, or not be brought back; `problems` says why, and it stays as it is."""
+
+    def __init__(self, instance: str, problems: tuple[str, ...]) -> None:
+        self.problems = problems
+        super().__init__(f"{instance} stays as it is: {'; '.join(problems)}")
+
+
+class UnknownAskError(EngineError):
+    """The tenant has no ask of this id."""
+
+
+class LinkError(EngineError):
+    """A link is forged, has run out, or was used for another answer."""
+
+
 class UnknownInstanceError(EngineError):
     """The tenant has no instance of this id."""
 

@@ -185,6 +185,11 @@ anything = json | weird
 pointed = st.sampled_from(
     [
         {"code": "busy"},
+        {"cause": "lost"},
+        {"cause": ["lost"]},
+        {"until": (NOW + timedelta(hours=1)).isoformat()},
+        {"until": "2026-01-01"},
+        {"to": "eve"},
         {"code": "x.y"},
         {"code": ""},
         {"amount": 3},
@@ -204,7 +209,11 @@ pointed = st.sampled_from(
         3,
     ]
 )
-known = sorted(Everything.chart.events | {"timer", "work.done", "work.failed", "work.progress", "answer"})
+known = sorted(
+    Everything.chart.events
+    | {"timer", "work.done", "work.failed", "work.progress", "answer"}
+    | {"ask.claim", "ask.release", "ask.delegate"}
+)
 references = sorted({r for s in PLACES for r in (*s.timers, *(w.id for w in s.work.values()))})
 references += sorted({ask.id for snapshot in PLACES for ask in snapshot.asks.values()})
 
@@ -346,7 +355,19 @@ plausible: dict[str, st.SearchStrategy[Any]] = {
         ),
         max_size=2,
     ),
-    "asks": st.dictionaries(places, st.builds(OpenAsk, id=ids, roles=states, deadline=times), max_size=2),
+    "asks": st.dictionaries(
+        places,
+        st.builds(
+            OpenAsk,
+            id=ids,
+            roles=states,
+            deadline=times,
+            claimed_by=st.none() | ids,
+            claimed_until=st.none() | times,
+            delegated_to=st.none() | ids,
+        ),
+        max_size=2,
+    ),
     "memory": st.dictionaries(places, states, max_size=2),
     "acted": st.dictionaries(st.sampled_from(known), states, max_size=2),
     "votes": st.dictionaries(st.sampled_from(["asking/back", "asking/sign", "x"]), json, max_size=2),

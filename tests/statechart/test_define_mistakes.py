@@ -119,6 +119,10 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     (states_and(lambda a, b: {"go": a.to(b, event="a b")}), "is no name for an event"),
     (states_and(lambda a, b: {"go": a.to(b, event="timer")}), "the event timer is the engine's own"),
     (states_and(lambda a, b: {"go": a.on("done.work.a").to(b)}), "which never comes"),
+    (
+        states_and(lambda a, b: {"go": a.on("ask.claim").to(b)}),
+        "names that begin with ask. are the engine's own",
+    ),
     (states_and(lambda a, b: {"go": a.on_deadline.to(b)}), "a has no ask with a deadline"),
     (states_and(lambda a, b: {"go": a.on_answer.to(b)}), "a has no ask"),
     (states_and(lambda a, b: {"go": a.on_error.to(b)}), "its state has no run="),

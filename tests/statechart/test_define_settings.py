@@ -26,6 +26,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"version": 0}, "the version is a whole number from 1 on, not 0"),
     ({"cancel": 7}, "at `$.cancel`"),
     ({"name": 7}, "at `$.name`"),
+    ({"owner": 7}, "at `$.owner`"),
     ({"computed": []}, 'computed= is "first" or "exclusive", not []'),
     ({"context": list[int]}, "the context list[int] holds no fields: it is of the type array"),
     ({"context": dict[str, int] | None}, "it is of the type null"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
 from typing import Any
@@ -38,7 +37,6 @@ LONGEST_FILLED = 500
 MOST_ITEMS = 10_000
 MOST_TURNS = 100_000
 SCXML_TYPES = frozenset({None, "", "scxml", SCXML_PROCESSOR, "http://www.w3.org/TR/scxml"})
-_FIELD = re.compile(r"\{(\w+)\}")
 
 
 STORED = PLAIN - {float}
@@ -89,7 +87,7 @@ def fill(draft: Draft, template: str) -> str:
 
 def filled(template: str, known: Mapping[str, Any]) -> str:
     """A text with `{name}` replaced by what is known under that name; what comes in is not read again."""
-    return _FIELD.sub(lambda match: str(known.get(match[1], ""))[:LONGEST_FILLED], template)
+    return model.FIELD.sub(lambda match: str(known.get(match[1], ""))[:LONGEST_FILLED], template)
 
 
 def call(draft: Draft, name: str) -> Any:

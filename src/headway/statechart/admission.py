@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
 
 from headway.codec import replace
 from headway.errors import InputError, shown
-from headway.statechart.actions import set_timer
+from headway.statechart.asks import ASK_TIMERS, HOLDING, hold, must_be_asked
 from headway.statechart.draft import Draft
-from headway.statechart.effects import EscalateAsk, RemindAsk
 from headway.statechart.moves import repeat_timer
 from headway.statechart.outcomes import child_changed, open_work, work_done, work_failed, work_progress
 from headway.statechart.refusal import Code, Veto
@@ -37,6 +34,8 @@ def admit(draft: Draft) -> Event:
         return admission(draft, event)
     if draft.chart.scripted:
         return event
+    if event.name in HOLDING:
+        return hold(draft, event)
     if comes_from_engine(event.name):
         raise Veto("reserved", f"{event.name} comes from the engine only, with what it belongs to")
     return event if event.ref is None else _belonging(draft, event)
@@ -72,29 +71,6 @@ def _timer(draft: Draft, event: Event) -> Event:
     return fired
 
 
-def _remind(draft: Draft, state: str, _data: Any) -> None:
-    ask = draft.asks[state]
-    draft.effects.append(RemindAsk(id=draft.identify(), ask=ask.id, roles=ask.roles))
-    again = draft.chart.nodes[state].model.ask
-    assert again is not None
-    assert again.remind is not None
-    following = draft.now + timedelta(milliseconds=again.remind)
-    if ask.deadline is None or following < ask.deadline:
-        set_timer(draft, again.remind, f"remind.{state}", state)
-
-
-def _escalate(draft: Draft, state: str, index: Any) -> None:
-    ask = draft.asks[state]
-    declared = draft.chart.nodes[state].model.ask
-    assert declared is not None
-    roles = declared.escalate[index].roles
-    draft.own("asks")[state] = replace(ask, roles=tuple(dict.fromkeys((*ask.roles, *roles))))
-    draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=roles))
-
-
-ASK_TIMERS: dict[str, Callable[[Draft, str, Any], None]] = {"remind": _remind, "escalate": _escalate}
-
-
 def _belonging(draft: Draft, event: Event) -> Event:
     """An event that answers an ask, or one by which a worker ends its work."""
     for state, ask in draft.asks.items():
@@ -112,8 +88,7 @@ def _belonging(draft: Draft, event: Event) -> Event:
 def _to_ask(draft: Draft, event: Event, state: str, ask: OpenAsk) -> Event:
     node = draft.within = draft.chart.nodes[state]
     if event.name == "answer":
-        if not event.by.roles.intersection(ask.roles):
-            raise Veto("actor", f"{state} asks {' or '.join(ask.roles)}, not {event.by.id}")
+        must_be_asked(state, ask, event.by)
         return replace(event, name=f"answer.{state}")
     if event.name not in node.answers:
         answers = ", ".join(node.answers)

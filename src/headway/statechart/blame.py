@@ -8,7 +8,7 @@ from datetime import datetime
 from headway.codec import from_data, to_data
 from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart
-from headway.statechart.snapshot import Event, Snapshot, Timer
+from headway.statechart.snapshot import Event, OpenAsk, Snapshot, Timer
 from headway.statechart.tree import HISTORY
 
 
@@ -50,9 +50,9 @@ def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:
         yield "no state"
     active = {node.id: node.model for node in chart.configuration(snapshot.states)} if snapshot.states else {}
     yield from (f"work in {state}" for state in snapshot.work if state not in active or not active[state].run)
-    yield from (
-        f"an ask in {state}" for state in snapshot.asks if state not in active or not active[state].ask
-    )
+    for state, ask in snapshot.asks.items():
+        if state not in active or not active[state].ask or not _has_zones(ask):
+            yield f"an ask in {state}"
     for timer in snapshot.timers.values():
         left = timer.state not in {None, chart.root.id, *active}
         if left or timer.due.tzinfo is None or not _belongs_to_its_ask(chart, snapshot, timer):
@@ -61,6 +61,10 @@ def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:
         node = chart.nodes.get(history)
         if node is None or node.kind not in HISTORY or not chart.nodes.keys() >= set(states):
             yield f"a memory of {history}"
+
+
+def _has_zones(ask: OpenAsk) -> bool:
+    return all(time is None or time.tzinfo is not None for time in (ask.deadline, ask.claimed_until))
 
 
 def _belongs_to_its_ask(chart: Chart, snapshot: Snapshot, timer: Timer) -> bool:

@@ -211,6 +211,9 @@ def named_functions(whole: model.Model) -> set[str]:
     rows = whole.transitions
     names = {condition.name for row in rows for condition in row.when if isinstance(condition, model.Named)}
     names |= {row.after.name for row in rows if isinstance(row.after, model.Named)}
+    for upgrade in whole.upgrades:
+        names |= {each.name for each in upgrade.states.values() if isinstance(each, model.Named)}
+        names |= {upgrade.context} if upgrade.context else set()
     for action in all_actions(whole):
         if isinstance(action, model.Call):
             names.add(action.name)

@@ -33,6 +33,42 @@ def context(subject: Subject) -> Found:
             yield "", f"the field {field} of the context has a name of the engine's own: choose another"
 
 
+def templates(subject: Subject, fields: frozenset[str]) -> Found:
+    """Texts with a `{field}` that the context never has: it would be filled with nothing."""
+    for place, word, template in _templates(subject):
+        for field in dict.fromkeys(model.FIELD.findall(template)):
+            if field not in fields and field != "instance":
+                yield place, f"{word} is {template!r}: the context has no field {field}"
+
+
+def _templates(subject: Subject) -> Iterator[tuple[str, str, str]]:
+    whole = subject.whole
+    yield "", "the owner", whole.owner
+    yield from (("", f"the key of the fact {fact.name}", fact.key) for fact in whole.facts)
+    for state in whole.states:
+        run = state.run
+        if run is not None:
+            yield state.id, f"the affinity of {state.id}", run.affinity or ""
+            for word, limit in (("concurrency", run.concurrency), ("rate", run.rate)):
+                if limit is not None:
+                    yield state.id, f"the {word} of {state.id}", f"{limit.key}{limit.most}"
+    for place, action in _deep_actions(subject):
+        if isinstance(action, (model.Add, model.PutRecord)):
+            yield place, "a key", action.key
+        elif isinstance(action, model.Publish):
+            yield place, "the name of a message", action.name
+
+
+def field_names(schema: object) -> frozenset[str] | None:
+    """The fields that data of a JSON Schema has; None when it may have any."""
+    shapes = _shapes(schema)
+    objects = [shape for shape in shapes if shape.get("type") == "object"]
+    if not objects or any(shape.get("additionalProperties") for shape in objects):
+        return None
+    properties = [shape.get("properties", {}) for shape in objects]
+    return frozenset(name for each in properties if isinstance(each, Mapping) for name in each)
+
+
 def _shapes(schema: object) -> list[Mapping[str, Any]]:
     """What a JSON Schema allows, references followed."""
     definitions = schema.get("$defs") if isinstance(schema, Mapping) else None

@@ -11,6 +11,7 @@ from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
 from headway.statechart.reader import Reader, listed
 from headway.statechart.scxml import from_scxml
+from headway.statechart.terms import Upgrade
 
 
 class Statechart:
@@ -32,8 +33,10 @@ class Statechart:
         accepts: Mapping[str, str] | None = None,
         staff: Mapping[str, int] | None = None,
         cancel: str | None = None,
+        owner: str = "",
         max_depth: int = 5,
         max_children: int | None = None,
+        upgrades: Mapping[int, Upgrade] | None = None,
     ) -> None:
         """Reads the class body."""
         reader = Reader(cls)
@@ -48,8 +51,10 @@ class Statechart:
             "accepts": tuple(_acceptance(key, why) for key, why in accepted.items()),
             "staff": _mapping(reader, "staff", staff),
             "cancel": cancel,
+            "owner": owner,
             "max_depth": max_depth,
             "max_children": max_children,
+            "upgrades": reader.upgrades(_mapping(reader, "upgrades", upgrades)),
         }
         cls.chart = reader.chart(settings)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hashlib import sha256
 
 from headway.codec import fingerprint
+from headway.statechart.claims import stands_in
 from headway.statechart.draft import Draft
 from headway.statechart.snapshot import Event
 from headway.statechart.tree import Arc
@@ -32,7 +33,7 @@ def _vote_objection(draft: Draft, arc: Arc, event: Event) -> str | None:
     if cast and cast[SUBJECT] != _subject(event):
         return f"the votes for {arc.name} so far are for other data"
     voters = voters_of(cast)
-    if _missing(arc, {**voters, event.by.id: _slots(arc, event)}) == _missing(arc, voters):
+    if _missing(arc, {**voters, event.by.id: _slots(draft, arc, event)}) == _missing(arc, voters):
         return f"{arc.name} needs no further vote of this kind"
     return None
 
@@ -44,7 +45,8 @@ def needs_votes(arc: Arc) -> bool:
 
 def vote(draft: Draft, arc: Arc, event: Event) -> str | None:
     """Count a vote; None when all are in, else what is still missing."""
-    cast = {SUBJECT: _subject(event), **draft.votes.get(arc.ballot, {}), event.by.id: _slots(arc, event)}
+    slots = _slots(draft, arc, event)
+    cast = {SUBJECT: _subject(event), **draft.votes.get(arc.ballot, {}), event.by.id: slots}
     missing = _missing(arc, voters_of(cast))
     if missing:
         draft.own("votes")[arc.ballot] = cast
@@ -66,12 +68,12 @@ def _subject(event: Event) -> str:
     return sha256(fingerprint(event.data)).hexdigest()[:16]
 
 
-def _slots(arc: Arc, event: Event) -> str:
+def _slots(draft: Draft, arc: Arc, event: Event) -> str:
     """Which votes a sender could give: for the transition itself, or as one of its countersigners."""
     roles = event.by.roles
     countersigns = [role for role in arc.model.countersign if role in roles]
     # Whoever came past the check of roles and cannot countersign has a role the transition is for.
-    plain = not arc.by or bool(arc.by & roles) or not countersigns
+    plain = not arc.by or bool(arc.by & roles) or not countersigns or stands_in(draft, arc, event.by)
     return "|".join([BY] * plain + countersigns)
 
 

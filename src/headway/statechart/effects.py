@@ -30,7 +30,11 @@ class CancelTimer(Deed, tag="cancel_timer"):
 
 
 class StartWork(Deed, tag="start_work"):
-    """Run a handler on a worker, not before `due` when that is given."""
+    """Run a handler on a worker, not before `due` when that is given.
+
+    At most `at_once` items with the same `concurrency` run at a time, and at most `rate_most` with the same
+    `rate` begin within `rate_per` milliseconds; `affinity` names the live resource that its worker holds.
+    """
 
     id: str
     work: str
@@ -45,6 +49,10 @@ class StartWork(Deed, tag="start_work"):
     priority: int = 0
     affinity: str | None = None
     concurrency: str | None = None
+    at_once: int = 1
+    rate: str | None = None
+    rate_most: int = 1
+    rate_per: int = 1_000
 
 
 class CancelWork(Deed, tag="cancel_work"):
@@ -67,6 +75,23 @@ class OpenedAsk(Deed, tag="open_ask"):
     shows: dict[str, Any] = {}
 
 
+class RenewedAsk(Deed, tag="renew_ask"):
+    """The question goes on in other words: a new version of the chart puts it, or an older one again."""
+
+    id: str
+    ask: str
+    state: str
+    roles: tuple[str, ...]
+    answers: tuple[str, ...]
+    opened_at: datetime
+    form: str | None = None
+    deadline: datetime | None = None
+    shows: dict[str, Any] = {}
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegated_to: str | None = None
+
+
 class ClosedAsk(Deed, tag="close_ask"):
     """The question is answered or no longer of interest."""
 
@@ -77,11 +102,12 @@ class ClosedAsk(Deed, tag="close_ask"):
 
 
 class RemindAsk(Deed, tag="remind_ask"):
-    """Remind those who may answer."""
+    """Remind those who may answer: these roles, or the one to whom it is delegated."""
 
     id: str
     ask: str
     roles: tuple[str, ...]
+    delegated_to: str | None = None
 
 
 class EscalateAsk(Deed, tag="escalate_ask"):
@@ -90,6 +116,17 @@ class EscalateAsk(Deed, tag="escalate_ask"):
     id: str
     ask: str
     roles: tuple[str, ...]
+
+
+class ChangedAsk(Deed, tag="change_ask"):
+    """Who may answer the question from now on, and who has taken it on."""
+
+    id: str
+    ask: str
+    roles: tuple[str, ...]
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegated_to: str | None = None
 
 
 class Message(Deed, tag="message"):
@@ -161,9 +198,11 @@ Effect = (
     | StartWork
     | CancelWork
     | OpenedAsk
+    | RenewedAsk
     | ClosedAsk
     | RemindAsk
     | EscalateAsk
+    | ChangedAsk
     | Message
     | Deliver
     | SpawnChild

@@ -9,11 +9,12 @@ from typing import Any, Literal
 from headway.codec import Value
 from headway.errors import HeadwayError, InputError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart.claims import is_claimed, only_for
 from headway.statechart.draft import NOTHING, Draft, draft_of
 from headway.statechart.duties import needs_votes, voters_of
 from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.selection import verdict
-from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.snapshot import Event, OpenAsk, Snapshot
 from headway.statechart.step import in_utc
 from headway.statechart.tree import Arc, Node
 
@@ -25,6 +26,9 @@ class Wait(Value):
     state: str
     what: str
     until: datetime | None = None
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegated_to: str | None = None
 
 
 class Way(Value):
@@ -38,6 +42,7 @@ class Way(Value):
     barred: tuple[str, ...] = ()
     votes: tuple[str, ...] = ()
     votes_needed: int = 1
+    only_for: str | None = None
     depends_on_event: bool = False
 
     @property
@@ -157,6 +162,7 @@ def _way(draft: Draft, arc: Arc) -> Way:
         barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
         votes=_votes(draft, arc),
         votes_needed=row.quorum + len(row.countersign),
+        only_for=only_for(draft, arc),
         depends_on_event=depends,
     )
 
@@ -166,9 +172,24 @@ def _votes(draft: Draft, arc: Arc) -> tuple[str, ...]:
 
 
 def _asks(draft: Draft) -> tuple[Wait, ...]:
-    return tuple(
-        Wait(kind="person", state=state, what=f"an answer from {' or '.join(ask.roles)}", until=ask.deadline)
-        for state, ask in draft.asks.items()
+    return tuple(_wait_for_answer(draft, state, ask) for state, ask in draft.asks.items())
+
+
+def _wait_for_answer(draft: Draft, state: str, ask: OpenAsk) -> Wait:
+    what = f"an answer from {' or '.join(ask.roles)}"
+    if ask.delegated_to is not None:
+        what = f"an answer from {ask.delegated_to}, to whom it is delegated"
+    claimed = is_claimed(ask, draft.now)
+    if claimed and ask.claimed_until is not None:
+        what += f" (claimed by {ask.claimed_by} until {ask.claimed_until.isoformat()})"
+    return Wait(
+        kind="person",
+        state=state,
+        what=what,
+        until=ask.deadline,
+        claimed_by=ask.claimed_by if claimed else None,
+        claimed_until=ask.claimed_until if claimed else None,
+        delegated_to=ask.delegated_to,
     )
 
 
@@ -201,7 +222,7 @@ def _until(moment: datetime | None) -> str:
 
 
 def _spoken(way: Way) -> str:
-    who = " or ".join(way.by) or "anyone"
+    who = way.only_for or " or ".join(way.by) or "anyone"
     event = " or ".join(way.events)
     if way.says_no:
         return f"{who} could {event}, but {'; '.join(way.says_no.values())}."

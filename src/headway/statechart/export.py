@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
+from hashlib import sha256
 from typing import Any, get_origin
 
-from headway.codec import decode, encode, from_data, json_schema
+from headway.codec import decode, encode, fingerprint, from_data, json_schema, replace
 from headway.errors import DefinitionError, DocumentError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of, named_functions
@@ -34,6 +35,47 @@ def to_document(chart: Charted) -> dict[str, Any]:
     """The chart, or the class that declares it, as JSON data; raises InputError for what JSON cannot hold."""
     data: dict[str, Any] = decode(dict, encode(chart_of(chart).model))
     return {"$schema": SCHEMA_ID, "headway": FORMAT, **data}
+
+
+def chart_hash(whole: model.Model) -> str:
+    """A digest of what a chart does; it stays the same when a text that is for people only is mended."""
+    states = tuple(replace(state, meaning="", waits_for="", says="") for state in whole.states)
+    rows = tuple(replace(row, meaning="") for row in whole.transitions)
+    facts = tuple(replace(fact, meaning="", example=None) for fact in whole.facts)
+    schemas = {name: _without_texts(schema) for name, schema in whole.schemas.items()}
+    bare = replace(
+        whole,
+        meaning="",
+        states=states,
+        transitions=rows,
+        facts=facts,
+        schemas=schemas,
+        accepts=(),
+        upgrades=(),  # how others come here is not what it does, and may be said later
+    )
+    return sha256(fingerprint(bare)).hexdigest()
+
+
+SCHEMA_TEXTS = frozenset({"title", "description", "examples", "$comment"})
+SCHEMA_NAMES = frozenset({"properties", "$defs", "patternProperties"})
+SCHEMA_VALUES = frozenset({"const", "default", "enum"})
+
+
+def _without_texts(schema: Any) -> Any:
+    """A JSON Schema without what it says to people; a field may well be called `title`."""
+    if isinstance(schema, list):
+        return [_without_texts(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    bare: dict[str, Any] = {}
+    for word, value in schema.items():
+        if word in SCHEMA_NAMES and isinstance(value, dict):
+            bare[word] = {name: _without_texts(each) for name, each in value.items()}
+        elif word in SCHEMA_VALUES:
+            bare[word] = value
+        elif word not in SCHEMA_TEXTS:
+            bare[word] = _without_texts(value)
+    return bare
 
 
 def from_document(document: object, functions: Iterable[Any] = ()) -> Chart:

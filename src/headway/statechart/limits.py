@@ -16,6 +16,7 @@ def numbers(subject: Subject) -> Found:
     for state in subject.whole.states:
         if state.run is not None:
             yield from _run_limits(state.id, state.run)
+            yield from _shared_limits(state.id, state.run)
         if state.ask is not None:
             yield from _ask_limits(state.id, state.ask)
         low, high = state.progress or (0, WHOLE)
@@ -42,6 +43,7 @@ def durations(subject: Subject) -> Found:
         run, ask = state.run, state.ask
         given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
         given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
+        given += [] if run is None or run.rate is None else [run.rate.per]
         given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
         for time in given:
             if time is not None and not 0 <= time <= LONGEST:
@@ -68,7 +70,8 @@ def _run_limits(place: str, run: model.Run) -> Found:
         yield place, f"{place} runs a handler without a name"
     if run.lease <= run.heartbeat:
         yield place, f"{place} has a lease that ends before the next heartbeat"
-    for code in (*run.errors, *(code for policy in run.retry for code in policy.on)):
+    codes = (*run.errors, run.timeout_code, run.lost_code, *(code for each in run.retry for code in each.on))
+    for code in dict.fromkeys(codes):
         if not code or "." in code:
             yield place, f"{place}: {code!r} is no error code (a word without dots)"
     for policy in run.retry:
@@ -79,6 +82,27 @@ def _run_limits(place: str, run: model.Run) -> Found:
     general = [index for index, policy in enumerate(run.retry) if not policy.on]
     if general and general[0] < len(run.retry) - 1:
         yield place, f"{place} has retries after one that covers every code: they never apply"
+
+
+def _shared_limits(place: str, run: model.Run) -> Found:
+    for word, limit in (("concurrency", run.concurrency), ("rate", run.rate)):
+        if limit is None:
+            continue
+        if not limit.key:
+            yield place, f"{place} has a {word} limit without a key: say of= what"
+        if isinstance(limit.most, str) and not model.FIELD.fullmatch(limit.most):
+            yield place, f"{place} has a {word} limit of {limit.most!r}: a number, or one field as {{field}}"
+        if isinstance(limit.most, int) and not 1 <= limit.most <= model.LARGEST_LIMIT:
+            yield (
+                place,
+                f"{place} has a {word} limit of {limit.most}: it lies between 1 and {model.LARGEST_LIMIT:,}",
+            )
+    if run.concurrency is not None and run.concurrency.per is not None:
+        yield place, f"{place} limits how much runs at once, which has no per=: for that there is rate="
+    if run.rate is not None and not run.rate.per:
+        yield place, f"{place} has a rate without a time: say per= how long"
+    if run.affinity == "":
+        yield place, f"{place} has an affinity without a key"
 
 
 def _ask_limits(place: str, ask: model.Ask) -> Found:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from headway.codec import Value
 
 ROOT = "*"
 """The source of transitions that leave from any live state."""
+
+LARGEST_LIMIT = 1_000_000
+FIELD = re.compile(r"\{(\w+)\}")
+"""A place in a text that is filled from the context."""
 
 
 class Named(Value, tag="call"):
@@ -217,6 +222,17 @@ class Retry(Value):
     jitter: float = 0.0
 
 
+class Limit(Value):
+    """How much work of one key there may be: so much at once, or so much within a time (milliseconds).
+
+    `most` is a number, or a template that the context fills with one.
+    """
+
+    key: str
+    most: int | str = 1
+    per: int | None = None
+
+
 class Run(Value):
     """The work of a state: which handler runs, within which limits, and what happens when it fails."""
 
@@ -227,7 +243,8 @@ class Run(Value):
     queue: str = "default"
     priority: int = 0
     affinity: str | None = None
-    concurrency: str | None = None
+    concurrency: Limit | None = None
+    rate: Limit | None = None
     retry: tuple[Retry, ...] = ()
     errors: tuple[str, ...] = ()
     timeout_code: str = "timeout"
@@ -323,6 +340,20 @@ class Acceptance(Value):
     because: str
 
 
+class Upgrade(Value):
+    """How living instances of an older version come to this one; what it does not name stays as it is.
+
+    Functions get the instance's snapshot: the one for a state answers with where to, `context` with updates.
+    """
+
+    version: int
+    states: dict[str, tuple[str, ...] | Named] = {}
+    renames: dict[str, str] = {}
+    context: str | None = None
+    drops: tuple[str, ...] = ()
+    restarts: tuple[str, ...] = ()
+
+
 class Model(Value):
     """A whole chart."""
 
@@ -343,6 +374,8 @@ class Model(Value):
     accepts: tuple[Acceptance, ...] = ()
     staff: dict[str, int] = {}
     cancel: str | None = None
+    owner: str = ""
     max_depth: int = 5
     max_children: int | None = None
     dialect: Literal["headway", "scxml"] = "headway"
+    upgrades: tuple[Upgrade, ...] = ()

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-from typing import Any
-
 from headway.statechart import model
 from headway.statechart.actions import (
     Fault,
@@ -16,11 +13,12 @@ from headway.statechart.actions import (
     set_timer,
     value_of,
 )
+from headway.statechart.asks import open_ask
 from headway.statechart.draft import Draft
-from headway.statechart.effects import CancelWork, ClosedAsk, OpenedAsk, StartWork
+from headway.statechart.effects import CancelWork, ClosedAsk
 from headway.statechart.expressions import truthy
 from headway.statechart.refusal import Veto
-from headway.statechart.snapshot import Event, OpenAsk, OpenWork
+from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.tree import (
     Arc,
     Entering,
@@ -30,6 +28,7 @@ from headway.statechart.tree import (
     entry_set,
     quiet_move,
 )
+from headway.statechart.work import start_work
 
 MOST_MOVES = 64
 """How many prepared moves an arc keeps: enough for every real chart, and bounded for all others."""
@@ -223,11 +222,11 @@ def _begin(draft: Draft, node: Node) -> None:
     if state.progress is not None:
         draft.progress = float(state.progress[0])
     if state.ask is not None:
-        _open_ask(draft, node, state.ask)
+        open_ask(draft, node, state.ask)
     if state.run is not None:
         work_id = draft.identify()
         draft.own("work")[node.id] = OpenWork(id=work_id)
-        draft.effects.append(start_work(work_id, work_id, node.id, state.run))
+        start_work(draft, work_id, node.id, state.run)
     if node.after:
         _set_timers(draft, node)
     if node.kind == "final":
@@ -247,48 +246,6 @@ def declare(draft: Draft, data: tuple[model.Datum, ...]) -> None:
                 draft.internal.append(Event("error.execution", {"message": str(fault)}))
                 value = None
         draft.context = {**draft.context, datum.id: value}
-
-
-def start_work(effect_id: str, work: str, state: str, run: model.Run, **attempt: Any) -> StartWork:
-    """The effect that puts an attempt of a state's work before the workers."""
-    return StartWork(
-        id=effect_id,
-        work=work,
-        state=state,
-        handler=run.handler,
-        timeout=run.timeout,
-        heartbeat=run.heartbeat,
-        lease=run.lease,
-        queue=run.queue,
-        priority=run.priority,
-        affinity=run.affinity,
-        concurrency=run.concurrency,
-        **attempt,
-    )
-
-
-def _open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
-    ask_id = draft.identify()
-    deadline = None if ask.deadline is None else draft.now + timedelta(milliseconds=ask.deadline)
-    draft.own("asks")[node.id] = OpenAsk(id=ask_id, roles=ask.roles, deadline=deadline)
-    draft.effects.append(
-        OpenedAsk(
-            id=ask_id,
-            ask=ask_id,
-            state=node.id,
-            roles=ask.roles,
-            answers=node.answers,
-            form=ask.form,
-            deadline=deadline,
-            shows={field: draft.context.get(field) for field in ask.shows},
-        )
-    )
-    if ask.deadline is not None:
-        set_timer(draft, ask.deadline, f"deadline.{node.id}", node.id)
-    if ask.remind is not None:
-        set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
-    for index, escalation in enumerate(ask.escalate):
-        set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
 
 
 def _set_timers(draft: Draft, node: Node) -> None:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 
+from headway.codec import replace
+from headway.statechart import model
 from headway.statechart.actions import filled
 from headway.statechart.draft import Draft
 from headway.statechart.effects import Message
-from headway.statechart.moves import start_work
 from headway.statechart.refusal import Veto
 from headway.statechart.retry import delay, may_retry, policy_for
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.tree import Node
+from headway.statechart.work import start_work
 
 WHOLE = (0, 100)
 
@@ -40,11 +43,9 @@ def work_done(draft: Draft, event: Event) -> Event:
 def work_failed(draft: Draft, event: Event) -> Event:
     """An attempt has failed: another one follows, or the state hears of it."""
     state, work = open_work(draft, event)
-    code = event.data.get("code") if isinstance(event.data, dict) else None
-    if not isinstance(code, str) or not code or "." in code:
-        raise Veto("payload", "work.failed carries a code: a word without dots")
     run = draft.chart.nodes[state].model.run
     assert run is not None
+    event, code = _failure(run, event)
     if not may_retry(run, work, code):
         del draft.own("work")[state]
         return Event(f"error.work.{state}.{code}", event.data)
@@ -55,11 +56,28 @@ def work_failed(draft: Draft, event: Event) -> Event:
     due = draft.now + timedelta(milliseconds=wait)
     following = OpenWork(work.id, work.attempt + 1, {**work.failures, str(index): count}, due)
     draft.own("work")[state] = following
-    again = start_work(draft.identify(), work.id, state, run, attempt=following.attempt, due=due)
-    draft.effects.append(again)
+    start_work(draft, work.id, state, run, attempt=following.attempt, due=due)
     draft.row("retry", draft.states, event, reason=code)
     draft.finished = True
     return event
+
+
+def _failure(run: model.Run, event: Event) -> tuple[Event, str]:
+    """The failure as the chart sees it, and its code: the chart's own when only a cause is told."""
+    data = event.data if isinstance(event.data, dict) else {}
+    code, cause = data.get("code"), data.get("cause")
+    if "code" not in data and isinstance(cause, str) and cause in CAUSES:
+        code = CAUSES[cause](run)
+        event = replace(event, data={**data, "code": code})
+    if not isinstance(code, str) or not code or "." in code:
+        raise Veto("payload", "work.failed carries a code: a word without dots")
+    return event, code
+
+
+CAUSES: dict[str, Callable[[model.Run], str]] = {
+    "lost": lambda run: run.lost_code,
+    "timeout": lambda run: run.timeout_code,
+}
 
 
 def work_progress(draft: Draft, event: Event) -> Event:

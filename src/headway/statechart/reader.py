@@ -12,7 +12,18 @@ from headway.statechart.authoring import BODY_ROWS, AnyLive, History, Row, State
 from headway.statechart.chart import Chart
 from headway.statechart.reader_values import Values
 from headway.statechart.subject import comes_from_people
-from headway.statechart.terms import Ask, Doing, Duration, Function, Line, Making, Retry, Run
+from headway.statechart.terms import (
+    Ask,
+    AtMost,
+    Doing,
+    Duration,
+    Function,
+    Line,
+    Making,
+    Retry,
+    Run,
+    Upgrade,
+)
 from headway.statechart.validate import problems_of, suggestion
 
 LATE = ("refuse", "record")
@@ -58,7 +69,9 @@ class Reader(Values):
             invariants=invariants,
         )
         if not self.mistyped:
-            self.problems += problems_of(whole, self.lines, self.first_line)
+            kind = self.types.get(whole.context or "")
+            kept = None if kind is None else kind.kept_schema()
+            self.problems += problems_of(whole, self.lines, self.first_line, context=kept)
         if self.problems:
             raise DefinitionError(
                 str(whole.name), tuple(sorted(dict.fromkeys(self.problems), key=lambda p: (p.file, p.line)))
@@ -155,12 +168,23 @@ class Reader(Values):
             queue=run.queue,
             priority=run.priority,
             affinity=run.affinity,
-            concurrency=run.concurrency,
+            concurrency=self._limit("concurrency", run.concurrency, line),
+            rate=self._limit("rate", run.rate, line),
             retry=tuple(self._retry(policy, line) for policy in policies),
             errors=self.names(run.errors, line),
             timeout_code=run.timeout_code,
             lost_code=run.lost_code,
         )
+
+    def _limit(self, word: str, limit: object, line: Line) -> model.Limit | None:
+        if limit is None:
+            return None
+        if isinstance(limit, str) and word == "concurrency":
+            return model.Limit(key=limit)
+        if isinstance(limit, AtMost):
+            return model.Limit(key=limit.of, most=limit.most, per=self.duration(limit.per, line))
+        self.problem(f"{word}= is an AtMost(...), not {shown(limit)}", line)
+        return None
 
     def _policies(self, retry: object, line: Line) -> tuple[Retry, ...]:
         policies = retry if isinstance(retry, (list, tuple)) else (retry,)
@@ -284,6 +308,34 @@ class Reader(Values):
                 else:
                     actions += self.actions(item, line)
         return tuple(actions)
+
+    def upgrades(self, given: Mapping[Any, Any]) -> tuple[model.Upgrade, ...]:
+        """How instances of older versions come to this one, by version."""
+        return tuple(self._upgrade(version, each) for version, each in given.items())
+
+    def _upgrade(self, version: object, given: object) -> model.Upgrade:
+        line = self.first_line
+        if type(version) is not int or not isinstance(given, Upgrade):
+            self.problem(f"upgrades= maps versions to Upgrade(...), not {shown({version: given})}", line)
+            return model.Upgrade(version=0)
+        read = model.Upgrade(
+            version=version,
+            states={state: self._destination(to, line) for state, to in self._pairs(given.states, line)},
+            renames=dict(self._pairs(given.renames, line)),
+            context=None if given.context is None else self.function(given.context, line),
+            drops=self.names(given.drops, line),
+            restarts=self.names(given.restarts, line),
+        )
+        return self.typed(read, f"the upgrade from version {version}", line)
+
+    def _pairs(self, given: object, line: Line) -> list[tuple[Any, Any]]:
+        if isinstance(given, Mapping):
+            return list(given.items())
+        self.problem(f"states= and renames= of an Upgrade are mappings, not {shown(given)}", line)
+        return []
+
+    def _destination(self, to: Any, line: Line) -> tuple[str, ...] | model.Named:
+        return model.Named(name=self.function(to, line)) if callable(to) else self.names(to, line)
 
     def _after(self, delay: Duration | Function | None, line: Line) -> int | model.Condition | None:
         if callable(delay):

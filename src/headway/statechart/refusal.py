@@ -22,6 +22,7 @@ Code = Literal[
     "duty",
     "payload",
     "guard",
+    "claimed",
     "late",
     "stale",
     "early",
@@ -100,7 +101,7 @@ class Refusal(Value):
         raise RefusedError(self.message, self)
 
 
-PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "late", "actor")
+PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "claimed", "late", "actor")
 """Of several objections, the one that came furthest names the refusal."""
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+from headway.statechart.asks import is_overdue
+from headway.statechart.claims import answered, held_against, stands_in
 from headway.statechart.draft import Draft
 from headway.statechart.duties import duty_objection
 from headway.statechart.expressions import EvaluationError, Expression, truthy
@@ -110,8 +112,7 @@ def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
         wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
         _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
         return False
-    if draft.asks and _is_late(draft, arc):
-        _object(draft, arc, "late", f"{arc.source.id} could be answered until its deadline, which has passed")
+    if draft.asks and not _is_open_to(draft, arc, event):
         return False
     kind = arc.takes or (arc.form if event.data is not None else None)
     if kind is not None and not _fits(draft, arc, event, kind):
@@ -123,19 +124,23 @@ def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
 
 
 def may_fire(draft: Draft, arc: Arc, event: Event) -> bool:
-    """Whether the sender has a role the transition is for, or one its ask was escalated to."""
+    """Whether the sender has a role of the transition or of its escalated ask, or was delegated to answer."""
     roles = event.by.roles
-    return bool(arc.by & roles) or not roles.isdisjoint(roles_now(draft.chart, arc, draft.asks))
+    if arc.by & roles or not roles.isdisjoint(roles_now(draft.chart, arc, draft.asks)):
+        return True
+    return bool(draft.asks) and stands_in(draft, arc, event.by)
 
 
-def _is_late(draft: Draft, arc: Arc) -> bool:
-    """Whether the transition answers an ask whose deadline has passed, though its timer has not come yet."""
-    ask, asked = draft.asks.get(arc.source.id), arc.source.model.ask
-    if ask is None or asked is None or ask.deadline is None or draft.now < ask.deadline:
+def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
+    """Whether the questions that a transition answers are still to be answered, and by this sender."""
+    source = arc.source
+    if is_overdue(draft, source.id) and any(node is source for node, _ in answered(draft, arc)):
+        _object(draft, arc, "late", f"{source.id} could be answered until its deadline, which has passed")
         return False
-    # Once the deadline has come and the chart chose to stay, the question is open again.
-    pending = any(timer.event == f"deadline.{arc.source.id}" for timer in draft.timers.values())
-    return pending and (not arc.by or bool(arc.by.intersection(asked.roles)))
+    kept = held_against(draft, arc, event.by)
+    if kept is not None:
+        _object(draft, arc, kept.code, kept.reason)
+    return kept is None
 
 
 def _described(event: Event) -> str:

@@ -66,11 +66,19 @@ class OpenWork(Value):
 
 
 class OpenAsk(Value):
-    """The question of an active state: who may answer, and until when."""
+    """The question of an active state: who may answer, and until when.
+
+    A claim keeps others from answering until it runs out; a delegation leaves it to one person alone.
+    `since` is when it was put, if that was later than its state was entered.
+    """
 
     id: str
     roles: tuple[str, ...]
     deadline: datetime | None = None
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegated_to: str | None = None
+    since: datetime | None = None
 
 
 class Snapshot(Value):
@@ -138,9 +146,36 @@ def work_failed(
     return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
 
 
+def work_lost(work: str, attempt: int, by: Actor = SYSTEM) -> Event:
+    """The event of an attempt whose worker gives no sign any more: the chart says which error that is."""
+    data = {"cause": "lost", "message": "the worker was lost"}
+    return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
+
+
+def work_timed_out(work: str, attempt: int, by: Actor = SYSTEM) -> Event:
+    """The event of an attempt that took too long: the chart says which error that is."""
+    data = {"cause": "timeout", "message": "the attempt took longer than its timeout"}
+    return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
+
+
 def work_progress(work: str, attempt: int, fraction: float, **data: object) -> Event:
     """The event of a worker that has come this far (0 to 1)."""
     return Event(name="work.progress", ref=work, attempt=attempt, data={"fraction": fraction, **data})
+
+
+def claim_ask(ask: str, until: datetime, by: Actor) -> Event:
+    """The event of somebody who takes a question on: until then nobody else may answer it."""
+    return Event(name="ask.claim", ref=ask, data={"until": until.isoformat()}, by=by)
+
+
+def release_ask(ask: str, by: Actor) -> Event:
+    """The event of somebody who gives a question back that they claimed, or that was delegated to them."""
+    return Event(name="ask.release", ref=ask, by=by)
+
+
+def delegate_ask(ask: str, to: str, by: Actor) -> Event:
+    """The event of somebody who leaves a question to another person, named by id."""
+    return Event(name="ask.delegate", ref=ask, data={"to": to}, by=by)
 
 
 def child_changed(child: str, before: str | None, after: str | None, errors: int = 0) -> Event:

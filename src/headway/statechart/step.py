@@ -10,6 +10,7 @@ from headway.codec import Value, as_json, encode
 from headway.errors import HeadwayError, InputError
 from headway.statechart.actions import STORED, Fault
 from headway.statechart.admission import admit
+from headway.statechart.asks import give_back
 from headway.statechart.blame import bad_input
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.draft import NOTHING, Draft, draft_of
@@ -154,7 +155,7 @@ def _macrostep(draft: Draft, event: Event) -> bool:
         else:
             draft.row("", draft.states, event)
     if draft.chart.eventless or draft.internal or draft.external:
-        return _settle(draft) or moved
+        return settle(draft) or moved
     return moved
 
 
@@ -168,6 +169,8 @@ def _voted(draft: Draft, arcs: list[Arc], event: Event) -> list[Arc]:
         else:
             said = f"{event.reason}; {missing}" if event.reason else missing
             draft.row(arc.name, draft.states, event, reason=said)
+            if draft.asks:
+                give_back(draft, arc, event.by)
     return ready
 
 
@@ -176,10 +179,10 @@ def _stir(draft: Draft) -> None:
     if draft.chart.computed and computed_status(draft) is not draft.active[0].top:
         microstep(draft, [], draft.event)
     if draft.chart.eventless:
-        _settle(draft)
+        settle(draft)
 
 
-def _settle(draft: Draft) -> bool:
+def settle(draft: Draft) -> bool:
     """Take what follows by itself: eventless transitions, internal events, then those sent to oneself."""
     chart, count, untaken = draft.chart, 0, 0
     while not draft.ended:
@@ -251,7 +254,7 @@ def _start(
         declare(draft, chart.model.data)
         begin(draft)
         draft.row("start", (), event)
-        _settle(draft)
+        settle(draft)
         return _finished(draft)
     except Fault as fault:
         return Refusal(code="fault", message=str(fault), event=event.name)

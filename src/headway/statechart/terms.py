@@ -73,6 +73,17 @@ class Retry:
         return cls(0, on=codes)
 
 
+class AtMost:
+    """A limit for all work of one key: `AtMost(2, of="crawl:{domain}")`, `AtMost(10, of="api", per="1m")`.
+
+    `{field}` in the key is filled from the context, and `AtMost("{field}", of=...)` takes the number from
+    there. Without `per` so many run at once, with it so many begin within that time.
+    """
+
+    def __init__(self, most: int | str, *, of: str, per: Duration | None = None) -> None:
+        self.most, self.of, self.per = most, of, per
+
+
 class Run:
     """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`."""
 
@@ -88,13 +99,14 @@ class Run:
         queue: str = "default",
         priority: int = 0,
         affinity: str | None = None,
-        concurrency: str | None = None,
+        concurrency: str | AtMost | None = None,
+        rate: AtMost | None = None,
         timeout_code: str = "timeout",
         lost_code: str = "lost",
     ) -> None:
         self.handler, self.timeout, self.retry, self.errors = handler, timeout, retry, errors
         self.heartbeat, self.lease, self.queue, self.priority = heartbeat, lease, queue, priority
-        self.affinity, self.concurrency = affinity, concurrency
+        self.affinity, self.concurrency, self.rate = affinity, concurrency, rate
         self.timeout_code, self.lost_code = timeout_code, lost_code
 
 
@@ -116,6 +128,28 @@ class Ask:
     ) -> None:
         self.roles, self.form, self.deadline, self.remind = roles, form, deadline, remind
         self.escalate, self.late, self.shows = escalate or {}, late, shows
+
+
+class Upgrade:
+    """How living instances of an older version come to a new one: `Upgrade(states={"review": "check"})`.
+
+    `states` says where an instance goes whose state is no longer there: to a state, to several (one in each
+    region), or to what a function of its snapshot answers. `renames` are new names of transitions and
+    events. `context` is a function of the snapshot that answers with updates of the context, `drops` are
+    fields that go. In the states `restarts` names, work begins anew.
+    """
+
+    def __init__(
+        self,
+        *,
+        states: Mapping[str, str | Sequence[str] | Function] | None = None,
+        renames: Mapping[str, str] | None = None,
+        context: Function | None = None,
+        drops: Many = (),
+        restarts: Many = (),
+    ) -> None:
+        self.states, self.renames, self.context = states or {}, renames or {}, context
+        self.drops, self.restarts = drops, restarts
 
 
 def several(value: Many) -> tuple[str, ...]:

@@ -12,10 +12,24 @@ from headway.statechart.types import DataType
 Function = Callable[..., Any]
 HISTORY = frozenset({"shallow", "deep"})
 ANY = "*"
+MOST_REMEMBERED = 64
 
 
 RESERVED = frozenset(
-    {"after", "answer", "child", "deadline", "done", "error", "escalate", "remind", "timer", "work"}
+    {
+        "after",
+        "answer",
+        "ask",
+        "chart",
+        "child",
+        "deadline",
+        "done",
+        "error",
+        "escalate",
+        "remind",
+        "timer",
+        "work",
+    }
 )
 """First words of event names that only the engine sends."""
 
@@ -29,6 +43,7 @@ class Node:
     """A state with its place in the tree; `index` to `last` are the states below it, in document order."""
 
     __slots__ = (
+        "_matched",
         "after",
         "always",
         "answers",
@@ -62,6 +77,7 @@ class Node:
         self.history: list[Node] = []
         self.atomic = state.kind in {"atomic", "final"}
         self.arcs: dict[str, tuple[Arc, ...]] = {}
+        self._matched: dict[str, tuple[Arc, ...]] = {}
         self.open = False
         self.always: tuple[Arc, ...] = ()
         self.after: tuple[Arc, ...] = ()
@@ -82,8 +98,15 @@ class Node:
         """The arcs that an event of this name triggers, in document order."""
         if "." not in event and not self.open:
             return self.arcs.get(event, ())
-        found = {arc.index: arc for name in (*names_matching(event), ANY) for arc in self.arcs.get(name, ())}
-        return tuple(found[index] for index in sorted(found))
+        known = self._matched.get(event)
+        if known is None:
+            names = (*names_matching(event), ANY)
+            found = {arc.index: arc for name in names for arc in self.arcs.get(name, ())}
+            known = tuple(found[index] for index in sorted(found))
+            # Names come from outside too, and must not fill the memory.
+            if len(self._matched) < MOST_REMEMBERED:
+                self._matched[event] = known
+        return known
 
 
 class Arc:

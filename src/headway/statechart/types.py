@@ -34,6 +34,13 @@ class DataType:
         """The JSON Schema of the type."""
         return self._adapter.json_schema()
 
+    def kept_schema(self) -> dict[str, Any]:
+        """The JSON Schema of what `dump` gives: with computed fields; empty when it cannot be told."""
+        try:
+            return self._adapter.json_schema(mode="serialization")
+        except pydantic.errors.PydanticUserError:
+            return {}
+
     def load(self, data: object) -> Any:
         """The typed value of plain data (or of a value of the type); raises Mismatch."""
         try:

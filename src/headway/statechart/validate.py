@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
 from headway.errors import Problem
@@ -24,8 +24,13 @@ _EVENT_NAME = re.compile(r"[^\s,;|]+")
 NOWHERE = Line()
 
 
-def problems_of(whole: model.Model, lines: Mapping[str, Line], first: Line = NOWHERE) -> list[Problem]:
-    """Everything that keeps a model from running; empty when it can."""
+def problems_of(
+    whole: model.Model, lines: Mapping[str, Line], first: Line = NOWHERE, *, context: object = None
+) -> list[Problem]:
+    """Everything that keeps a model from running; empty when it can.
+
+    With the schema of what is kept as `context`, texts that name a field it lacks are found too.
+    """
     children: dict[str, list[model.State]] = {}
     for state in whole.states:
         children.setdefault(state.parent or model.ROOT, []).append(state)
@@ -35,6 +40,9 @@ def problems_of(whole: model.Model, lines: Mapping[str, Line], first: Line = NOW
         found += islice(check(subject), MOST_PROBLEMS - len(found))
         if found and check in DECISIVE:
             break
+    fields = contents.field_names(context)
+    if fields is not None:
+        found += islice(contents.templates(subject, fields), MOST_PROBLEMS)
     return [Problem(message, *lines.get(place, first)) for place, message in found]
 
 
@@ -260,6 +268,41 @@ def _computed(subject: Subject) -> Found:
                 )
 
 
+def _upgrades(subject: Subject) -> Found:
+    """Where living instances of older versions go must be somewhere they can stand."""
+    version = subject.whole.version
+    for upgrade in subject.whole.upgrades:
+        said = f"the upgrade from version {upgrade.version}"
+        if not 1 <= upgrade.version < version:
+            yield "", f"{said} leads to version {version}, which is not a later one"
+        for message in (*_destinations(subject, said, upgrade), *_upgraded_words(subject, said, upgrade)):
+            yield "", message
+
+
+def _destinations(subject: Subject, said: str, upgrade: model.Upgrade) -> Iterator[str]:
+    for state, to in upgrade.states.items():
+        for name in () if isinstance(to, model.Named) else to:
+            yield from (each for _, each in _known(subject, "", name, f"{said}: where {state} goes"))
+            if name in subject.states and subject.states[name].kind == "final" and name != state:
+                yield f"{said} ends instances in {name}: a life ends by an event, not by an upgrade"
+    for name in upgrade.restarts:
+        yield from (each for _, each in _known(subject, "", name, f"{said}: a state that restarts"))
+        if name in subject.states and subject.states[name].run is None:
+            yield f"{said} restarts {name}, which has no run="
+
+
+def _upgraded_words(subject: Subject, said: str, upgrade: model.Upgrade) -> Iterator[str]:
+    whole = subject.whole
+    rows = {name for row in whole.transitions for name in (row.name, *row.events)}
+    fields = contents.field_names(whole.schemas.get(whole.context or "")) or ()
+    for name in upgrade.renames.values():
+        if name not in rows:
+            yield f"{said} renames to {name!r}, which does not exist{suggestion(name, rows)}"
+    for name in upgrade.drops:
+        if name in fields:
+            yield f"{said} drops {name}, which the context still has"
+
+
 def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     """` (did you mean x?)` when a known name is at least that close."""
     # Comparing is quadratic in the length of names, and a document from outside may have thousands.
@@ -283,6 +326,7 @@ CHECKS: tuple[Callable[[Subject], Found], ...] = (
     limits.durations,
     limits.timers,
     _computed,
+    _upgrades,
     contents.context,
     contents.expressions,
     contents.actions,

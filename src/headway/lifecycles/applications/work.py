@@ -14,7 +14,12 @@ def _browser(
     errors = tuple(dict.fromkeys(("BROWSER_CRASH", "CDP_DISCONNECT", timeout_code, *codes, *once)))
     retry = (Retry.never(*once), *RETRIES) if once else RETRIES
     return Run(
-        handler, timeout=timeout, timeout_code=timeout_code, retry=retry, errors=errors, affinity="browser"
+        handler,
+        timeout=timeout,
+        timeout_code=timeout_code,
+        retry=retry,
+        errors=errors,
+        affinity="browser:{instance}",
     )
 
 

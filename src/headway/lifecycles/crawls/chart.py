@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headway import Final, Run, State, Statechart, any_live
+from headway import AtMost, Final, Run, State, Statechart, any_live
 from headway.actions import count, stamp, topic
 from headway.lifecycles.crawls.faults import CLASSES
 from headway.lifecycles.crawls.rules import (
@@ -44,8 +44,7 @@ class CrawlJob(Statechart, version=1, name="crawls.crawl", context=CrawlData, ca
             lease="90s",
             lost_code="timeout_soft",
             errors=tuple(CLASSES),
-            affinity="worker_id",
-            concurrency="domain",
+            concurrency=AtMost("{domain_concurrency}", of="crawl:{domain}"),
         ),
         entry=ATTEMPT,
     )
