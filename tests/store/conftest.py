@@ -11,15 +11,17 @@ from headway.store.port import Store
 from headway.store.postgres import PostgresStore, postgres_database
 from headway.store.sqlite import SqliteStore, sqlite_database
 from headway.testing import FakeClock
+from headway.testing.memory import MemoryStore, Tables
 from headway.testing.store_contract.place import Place
 from tests.store.postgres_server import PostgresServer
 
 pytest.register_assert_rewrite("headway.testing.store_contract")
 
-CLEAR_POSTGRES = (
-    "DELETE FROM instance; DELETE FROM history; DELETE FROM timer; DELETE FROM work; DELETE FROM ask;"
-    "DELETE FROM outbox; DELETE FROM idempotency; DELETE FROM record; DELETE FROM counter;"
+TABLES = (
+    "chart_version instance history timer work ask ask_audience outbox consumer letter lease pace idempotency"
+    " record counter"
 )
+CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
 
 Factory = Callable[[pytest.FixtureRequest], Place]
 
@@ -34,22 +36,30 @@ def sqlite_file(request: pytest.FixtureRequest) -> Place:
             await migrate.up(database)
 
     request.getfixturevalue("runner").run(make())
-    return Place(lambda: SqliteStore(path, clock))
+    return Place(lambda clock=clock: SqliteStore(path, clock))
 
 
 def sqlite_memory(request: pytest.FixtureRequest) -> Place:
     """Memory, which one store has for itself."""
     clock: FakeClock = request.getfixturevalue("clock")
-    return Place(lambda: SqliteStore(":memory:", clock), shared=False)
+    return Place(lambda clock=clock: SqliteStore(":memory:", clock), shared=False)
 
 
 def postgres(request: pytest.FixtureRequest) -> Place:
     """A database without rows, whose time goes on."""
     address: str = request.getfixturevalue("postgres_address")
-    return Place(lambda: PostgresStore(address))
+    return Place(lambda clock=None: PostgresStore(address, clock=clock))
+
+
+def memory(request: pytest.FixtureRequest) -> Place:
+    """Tables of the simulation, which several stores share."""
+    clock: FakeClock = request.getfixturevalue("clock")
+    tables = Tables()
+    return Place(lambda clock=clock: MemoryStore(tables, clock))
 
 
 FACTORIES: dict[str, Factory] = {
+    "memory": memory,
     "sqlite-file": sqlite_file,
     "sqlite-memory": sqlite_memory,
     "postgres": postgres,

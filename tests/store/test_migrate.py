@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import re
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -15,12 +15,14 @@ from headway.cli.main import main
 from headway.errors import SchemaError, StoreError
 from headway.store import migrate
 from headway.store.migrate import Migration
+from headway.store.postgres import postgres_database
 from headway.store.sqlite import SqliteDatabase, SqliteStore, sqlite_database
 from headway.testing import FakeClock
 
 pytestmark = pytest.mark.mission("ENG-17")
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/database.md").read_text(encoding="utf-8")
+NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
 STEPS = (
     Migration(1, "first", "CREATE TABLE a (x INTEGER); CREATE INDEX a_x ON a (x);", "DROP TABLE a;"),
     Migration(2, "second", "ALTER TABLE a ADD COLUMN y TEXT;", "ALTER TABLE a DROP COLUMN y;"),
@@ -223,16 +225,42 @@ class TestCommands:
         assert "sqlite:///file.db" in printed
 
 
+def documented(dialect: str) -> dict[str, list[str]]:
+    """The columns of each table, by the sections of the reference."""
+    sections = re.findall(r"^## ([a-z_]+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL)
+    others = tuple(f"{name} only" for key, name in NAMES.items() if key != dialect)
+    tables = {}
+    for table, text in sections:
+        rows = re.findall(r"^\| (`.+?) \| (.+) \|$", text, re.MULTILINE)
+        columns = [columns for columns, meaning in rows if not meaning.startswith(others)]
+        tables[table] = sorted(re.findall(r"`(\w+)`", " ".join(columns)))
+    return tables
+
+
 async def test_every_table_and_column_is_documented(tmp_path: Path) -> None:
     """The reference has a section for each table, and in it a row for each column, and none besides."""
-    sections = dict(re.findall(r"^## (\w+)\n(.*?)(?=^## |\Z)", PAGE, re.MULTILINE | re.DOTALL))
     async with fresh(tmp_path / "a.db") as database:
         await migrate.up(database)
-        tables = await database.fetch("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
-        for (table,) in tables:
-            if not table.startswith("sqlite_"):
-                columns = await database.fetch(f"PRAGMA table_info({table})")
-                rows = re.findall(r"^\| (`.+?) \|", sections[table], re.MULTILINE)
-                assert sorted(re.findall(r"`(\w+)`", " ".join(rows))) == sorted(
-                    column[1] for column in columns
-                )
+        rows = await database.fetch(
+            "SELECT t.name, c.name FROM sqlite_master AS t, pragma_table_info(t.name) AS c"
+            " WHERE t.type = 'table' AND t.name NOT LIKE 'sqlite_%' ORDER BY t.name, c.name"
+        )
+    assert grouped(rows) == documented("sqlite")
+
+
+async def test_every_table_and_column_of_postgres_is_documented(postgres_address: str) -> None:
+    """What differs in PostgreSQL says so."""
+    async with postgres_database(postgres_address) as database:
+        rows = await database.fetch(
+            "SELECT table_name::text, column_name::text FROM information_schema.columns"
+            " WHERE table_schema = current_schema()"
+        )
+    assert grouped(rows) == documented("postgres")
+
+
+def grouped(rows: Sequence[Sequence[Any]]) -> dict[str, list[str]]:
+    """The columns of each table."""
+    return {
+        table: sorted(column for owner, column in rows if owner == table)
+        for table in {row[0] for row in rows}
+    }

@@ -1,26 +1,38 @@
 """The PostgreSQL store: what only a server, a network and many nodes can do to it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+import json
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
 from typing import Any
 
-import asyncpg
 import pytest
 
 from headway.clock import SystemClock
 from headway.codec import replace
 from headway.errors import InputError, SchemaError, StoreFullError, StoreUnavailableError
 from headway.store import migrate, postgres_writes
-from headway.store.port import Changes, Claim, Found, Reads
+from headway.store.port import (
+    AskQuery,
+    Changes,
+    Claim,
+    Found,
+    InstanceQuery,
+    LetterQuery,
+    MessageQuery,
+    Reads,
+)
 from headway.store.postgres import PostgresStore, postgres_database
-from headway.store.postgres_connection import ConflictError
+from headway.store.postgres_asks import page_of_asks
+from headway.store.postgres_connection import ConflictError, Connection
+from headway.store.postgres_instances import PRUNE_INSTANCES, page_of_instances
+from headway.store.postgres_leases import EXPIRED_WORK, NEXT_WORK
+from headway.store.postgres_messages import PRUNE_MESSAGES, page_of_letters, page_of_messages, redriving
 from headway.store.postgres_reads import reading
-from headway.store.postgres_unit import Attempt
-from headway.store.postgres_work import CLAIM
-from headway.store.rows import Key
+from headway.store.postgres_unit import Attempt, Past
+from headway.store.postgres_work import CLAIM, CLAIM_LIMITED
+from headway.store.rows import AskChange, AskClosing, Cursor, Key
 from headway.testing import FakeClock
 from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
 from headway.testing.store_contract.place import (
@@ -35,13 +47,11 @@ from headway.testing.store_contract.place import (
     instance,
     work,
 )
+from tests.store.postgres_clients import opened, someone, until_waiting
 from tests.store.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-17")
 
-WAITING = (
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
-)
 COUNTER = ("acme", "n")
 PLAN = ("acme", "plan", "p1")
 FEW = {"created": INSTANCE, "timers": TIMER, "work": WORK, "asks": ASK}
@@ -58,50 +68,23 @@ def store(postgres_address: str, runner: asyncio.Runner) -> Iterator[PostgresSto
     runner.run(store.close())
 
 
-@asynccontextmanager
-async def opened(address: str, **options: Any) -> AsyncIterator[PostgresStore]:
-    """Another node."""
-    store = PostgresStore(address, **options)
-    await store.open()
-    try:
-        yield store
-    finally:
-        await store.close()
-
-
-@asynccontextmanager
-async def someone(address: str) -> AsyncIterator[asyncpg.Connection]:
-    """A client that is no store, and may keep others waiting."""
-    connection = await asyncpg.connect(address)
-    try:
-        yield connection
-    finally:
-        connection.terminate()
-
-
-async def until_waiting(address: str, count: int = 1) -> None:
-    """Come back when so many clients wait for a lock."""
-    async with someone(address) as observer, asyncio.timeout(20):
-        while await observer.fetchval(WAITING) < count:
-            pass
-
-
 async def test_a_killed_server_is_an_error_and_then_forgotten(
-    postgres_server: PostgresServer, store: PostgresStore
+    postgres_server: PostgresServer, store: PostgresStore, postgres_address: str
 ) -> None:
     """While it is down a unit fails with nothing changed; when it is back the same store goes on."""
     await store.run(writing(created=[instance(snapshot="0")]))
-    postgres_server.kill()
-    try:
-        with pytest.raises(StoreUnavailableError) as raised:
-            await store.run(counted(1))
-        with pytest.raises(StoreUnavailableError):
-            await store.instance(KEY)
-    finally:
-        postgres_server.start()
-    assert not raised.value.maybe_committed
-    await store.run(counted(1))
-    row = await store.instance(KEY)
+    async with opened(postgres_address) as node:
+        postgres_server.kill()
+        try:
+            with pytest.raises(StoreUnavailableError) as raised:
+                await node.run(counted(1))
+            with pytest.raises(StoreUnavailableError):
+                await node.instance(KEY)
+        finally:
+            postgres_server.start()
+        assert not raised.value.maybe_committed
+        await node.run(counted(1))
+        row = await node.instance(KEY)
     assert row
     assert row.snapshot == "1"
 
@@ -112,16 +95,16 @@ async def test_a_unit_cut_off_says_whether_it_may_be_committed(
 ) -> None:
     """A server that dies while a unit reads has committed nothing; while it writes, nobody can know."""
     await store.run(writing(created=[instance(snapshot="0")]))
-    async with someone(postgres_address) as other:
+    async with opened(postgres_address) as node, someone(postgres_address) as other:
         await other.execute(f"BEGIN; {lock}")
-        unit = asyncio.create_task(store.run(counted(1)))
+        unit = asyncio.create_task(node.run(counted(1)))
         await until_waiting(postgres_address)
         postgres_server.kill()
-    try:
-        with pytest.raises(StoreUnavailableError) as raised:
-            await unit
-    finally:
-        postgres_server.start()
+        try:
+            with pytest.raises(StoreUnavailableError) as raised:
+                await unit
+        finally:
+            postgres_server.start()
     maybe = lock == LOCK_ROWS
     assert raised.value.maybe_committed is maybe
     assert ("may have been committed" in str(raised.value)) is maybe
@@ -156,12 +139,16 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
 
     await store.run(writing(created=[instance("a", snapshot="0"), instance("b", snapshot="0")]))
     unit = Counting("a", "b")
-    async with someone(postgres_address) as first, someone(postgres_address) as second:
+    async with (
+        opened(postgres_address) as node,
+        someone(postgres_address) as first,
+        someone(postgres_address) as second,
+    ):
         await first.execute("BEGIN; UPDATE instance SET seq = seq WHERE id = 'a'")
         await second.execute(
             "SET deadlock_timeout = '1h'; BEGIN; SELECT FROM instance WHERE id = 'b' FOR KEY SHARE"
         )
-        task = asyncio.create_task(store.run(unit))
+        task = asyncio.create_task(node.run(unit))
         await until_waiting(postgres_address)  # for a, which it has read without a lock
         await first.execute("COMMIT")
         await unit.again.wait()
@@ -171,6 +158,35 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
     assert unit.begun == 3
     rows = [await store.instance(("acme", name)) for name in "ab"]
     assert [row.snapshot for row in rows if row] == ["-1", "1"]
+
+
+async def test_a_unit_takes_two_round_trips_or_one(
+    store: PostgresStore, postgres_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One to read and one to write all that a transition leaves behind; none to read what is remembered."""
+    await store.run(writing(created=[instance(snapshot="0")]))
+    statements: list[str] = []
+    fetch = Connection.fetch
+
+    async def counting(self: Connection, sql: str, *values: Any, **options: Any) -> list[Any]:
+        statements.append(sql)
+        return await fetch(self, sql, *values, **options)
+
+    def transition(request: str) -> Act:
+        def decide(seen: Found) -> Changes:
+            lists = Changes(history=[HISTORY], timers=[TIMER], work=[WORK], asks=[ASK], messages=[MESSAGE])
+            lists.updated = [*seen.instances.values()]
+            lists.requests = [replace(REQUEST, key=request)]
+            return lists
+
+        return Act(decide, lambda: Reads(instances={KEY}, requests={("acme", request)}))
+
+    async with opened(postgres_address) as node:
+        monkeypatch.setattr(Connection, "fetch", counting)
+        await node.run(transition("r1"))
+        assert len(statements) == 2
+        await node.run(transition("r2"))
+        assert len(statements) == 3
 
 
 async def test_a_unit_that_meets_another_node_starts_over_once(
@@ -298,6 +314,42 @@ async def test_what_cannot_be_stored_is_the_callers_error(store: PostgresStore, 
     await store.run(writing(created=[INSTANCE]))
 
 
+UNFIT = {"nul": "nul\0", "surrogate": "half \ud800"}
+Call = Callable[[PostgresStore, str], Awaitable[Any]]
+CALLS: dict[str, Call] = {
+    "read": lambda store, text: found(store, instances={("acme", text)}),
+    "history": lambda store, text: store.run(writing(history=[replace(HISTORY, data=text)])),
+    "timer": lambda store, text: store.run(writing(timers=[replace(TIMER, event=text)])),
+    "work": lambda store, text: store.run(writing(work=[work(concurrency=text)])),
+    "work gone": lambda store, text: store.run(writing(work_gone=[("acme", text)])),
+    "ask": lambda store, text: store.run(writing(asks=[replace(ASK, roles=(text,))])),
+    "ask change": lambda store, text: store.run(writing(asks_changed=[AskChange("acme", "a", (text,))])),
+    "ask closing": lambda store, text: store.run(
+        writing(asks_closed=[AskClosing("acme", "a", datetime.now(UTC), text, "e")])
+    ),
+    "message": lambda store, text: store.run(writing(messages=[replace(MESSAGE, data=text)])),
+    "request": lambda store, text: store.run(writing(requests=[replace(REQUEST, answer=text)])),
+    "record": lambda store, text: store.run(writing(records=[replace(RECORD, data=text)])),
+    "counter": lambda store, text: store.run(writing(counters={("acme", text): 1})),
+    "claim": lambda store, text: store.claim_work(Claim(text, ("default",), 1)),
+    "checkpoint": lambda store, text: store.checkpoint("w", ("acme", "w1", 1), text),
+    "hold": lambda store, text: store.hold([("acme", text)], "w", 1),
+    "list": lambda store, text: store.asks(AskQuery("acme", roles=(text,))),
+    "announce": lambda store, text: store.announce([text]),
+}
+
+
+@pytest.mark.parametrize("text", UNFIT.values(), ids=UNFIT)
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+async def test_text_that_cannot_be_stored_is_the_callers_error_everywhere(
+    store: PostgresStore, call: Call, text: str
+) -> None:
+    """No call takes it for a fault of the store, which goes on with the next one."""
+    with pytest.raises(InputError):
+        await call(store, text)
+    await call(store, "text")
+
+
 async def test_a_database_without_a_schema_names_the_command(postgres_server: PostgresServer) -> None:
     """A store does not open there, and leaves no connection behind."""
     store = PostgresStore(postgres_server.new_database())
@@ -367,12 +419,60 @@ async def test_rows_are_found_by_their_keys(store: PostgresStore, postgres_addre
     read, values = reading(Reads(instances=keys, requests=keys, counters=keys, records={PLAN}), lock=True)
     plan = await store._fetch(f"EXPLAIN {read}", *values)
     write = postgres_writes.statement((*postgres_writes.WRITES,))
-    plan += await store._fetch(f"EXPLAIN {write}", datetime.now(UTC), *([] for _ in postgres_writes.WRITES))
-    plan += await store._fetch(f"EXPLAIN {CLAIM}", None, "w", ["default"], None, None, 10, "")
+    lists: list[Any] = [[] for _ in postgres_writes.WRITES]
+    plan += await store._fetch(f"EXPLAIN {write}", datetime.now(UTC), 0, *lists)
+    claim = (None, "w", ["default"], None, None, 10, "")
+    plan += await store._fetch(f"EXPLAIN {CLAIM}", *claim)
+    plan += await store._fetch(f"EXPLAIN {CLAIM_LIMITED}", *claim, [])
     lines = [line.strip(" ->") for (line,) in plan]
     scans = [line for line in lines if line.startswith(("Index Scan", "Index Only", "Tid", "Seq", "Bitmap"))]
     by_key = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
-    assert len(scans) == len(by_key) == 17, "\n".join(lines)
+    assert len(scans) == len(by_key) == 36, "\n".join(lines)
+
+
+PAGES: dict[str, tuple[str, list[Any]]] = {
+    "instances of an owner": page_of_instances(InstanceQuery("acme", owner="ann")),
+    "instances after one": page_of_instances(InstanceQuery("acme", chart="c", status="s", after="i")),
+    "inbox": page_of_asks(AskQuery("acme", roles=("manager",), person="bob")),
+    "inbox after one": page_of_asks(AskQuery("acme", roles=("manager",), after="a1")),
+    "open asks": page_of_asks(AskQuery("acme", after="a1")),
+    "asks of an instance": page_of_asks(AskQuery("acme", instance="i1", roles=("manager",))),
+    "closed asks": page_of_asks(AskQuery("acme", open=False, after="a1")),
+    "messages": page_of_messages(MessageQuery(Cursor(1, 1), kinds=("emit",), tenant="acme")),
+    "letters": page_of_letters(LetterQuery("hook", dead=True, after=5), None),
+    "letters that are due": page_of_letters(LetterQuery("hook", due=True), None),
+    "letters to redrive": redriving(LetterQuery("hook"), None),
+    "expired work": (EXPIRED_WORK, [None, 10]),
+    "next work": (NEXT_WORK, [None]),
+    "old instances": (PRUNE_INSTANCES, [datetime.now(UTC), 10, None]),
+}
+
+
+@pytest.mark.parametrize(("sql", "values"), PAGES.values(), ids=PAGES)
+async def test_pages_come_from_an_index(store: PostgresStore, sql: str, values: list[Any]) -> None:
+    """In its order, so that the first page of a long list costs what the page costs."""
+    plan = "\n".join(line for (line,) in await store._fetch(f"EXPLAIN {sql}", *values))
+    assert "Seq Scan" not in plan, plan
+    assert "Index" in plan
+    sorted_whole = "Sort" in plan and not ("Limit" in plan and plan.index("Sort") < plan.rindex("Limit"))
+    assert not sorted_whole, plan
+
+
+async def test_old_messages_are_found_without_the_new_ones(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """Pruning reads the oldest part of the log, however long the rest is."""
+    now = await store.now()
+    old = [replace(MESSAGE, id=f"o{n}", at=now - timedelta(days=9)) for n in range(50)]
+    new = [replace(MESSAGE, id=f"n{n}", at=now, data="x" * 500) for n in range(10_000)]
+    await store.run(writing(messages=[*old, *new]))
+    async with someone(postgres_address) as admin:
+        await admin.execute("VACUUM ANALYZE outbox")
+    sql = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {PRUNE_MESSAGES}"
+    [(answer,)] = await store._fetch(sql, now - timedelta(days=1), 1_000)
+    assert json.loads(answer)[0]["Plan"]["Shared Hit Blocks"] < 300
+    assert await store.prune_messages(now - timedelta(days=1), 1_000) == 0
+    assert await store.prune_messages(now + timedelta(days=1), 10_000) == 10_000
 
 
 async def test_a_row_that_took_the_place_of_another_is_not_mistaken_for_it(
@@ -382,7 +482,7 @@ async def test_a_row_that_took_the_place_of_another_is_not_mistaken_for_it(
     async with store._connections.connection() as connection, someone(postgres_address) as other:
         await other.execute("VACUUM FULL instance")  # so that the first place is the next to be taken
         await store.run(writing(created=[instance(snapshot="0")]))
-        attempt = Attempt(connection, lambda: None, lock=False)
+        attempt = Attempt(connection, Past(lambda: None), lock=False)
         unit = counted(1)
         await attempt.decide(unit, unit.begin())
         place = await other.fetchval("SELECT ctid FROM instance")

@@ -7,22 +7,32 @@ rules runs on a thread with SQLite and on an event loop with PostgreSQL.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from typing import Protocol
 
 from headway.codec import Scratch, Value
 from headway.store.rows import (
+    AskChange,
+    AskClosing,
     AskRow,
+    ChartRow,
+    Cursor,
+    EventRow,
     HistoryRow,
     InstanceRow,
     Key,
+    LeaseRow,
+    LetterRow,
     MessageRow,
     RecordRow,
     RequestRow,
     TimerRow,
     WorkRow,
 )
+
+Attempt = tuple[str, str, int]
+"""An attempt at work: its tenant, its id, and which attempt."""
 
 
 class Reads(Scratch):
@@ -55,7 +65,9 @@ class Changes(Scratch):
     work: list[WorkRow] = []
     work_gone: list[Key] = []
     asks: list[AskRow] = []
-    asks_closed: list[AskRow] = []
+    asks_renewed: list[AskRow] = []
+    asks_changed: list[AskChange] = []
+    asks_closed: list[AskClosing] = []
     messages: list[MessageRow] = []
     requests: list[RequestRow] = []
     records: list[RecordRow] = []
@@ -82,9 +94,115 @@ class InstanceQuery(Value):
     chart: str | None = None
     status: str | None = None
     parent: str | None = None
+    owner: str | None = None
     ended: bool | None = None
     after: str | None = None
     limit: int = 100
+
+
+class AskQuery(Value):
+    """Which asks to list, the oldest first: those after a cursor (an ask's id).
+
+    With `roles` or `person`: those that one of the roles may answer, or that are delegated to the person.
+    """
+
+    tenant: str
+    roles: tuple[str, ...] = ()
+    person: str | None = None
+    instance: str | None = None
+    open: bool = True
+    after: str | None = None
+    limit: int = 100
+
+
+class WorkQuery(Value):
+    """Which work to list, by id: that after a cursor (a work's id). An instance's snapshot knows its ids."""
+
+    tenant: str
+    ids: tuple[str, ...] | None = None
+    queue: str | None = None
+    leased: bool | None = None
+    after: str | None = None
+    limit: int = 100
+
+
+class MessageQuery(Value):
+    """Which messages to read on from a cursor, in their order; no kinds are all kinds."""
+
+    after: Cursor = Cursor()
+    kinds: tuple[str, ...] = ()
+    tenant: str | None = None
+    limit: int = 100
+
+
+class MessagePage(Value):
+    """Messages, and where to read on: beyond those that did not fit the query, too."""
+
+    messages: Sequence[MessageRow]
+    cursor: Cursor
+
+
+class EventQuery(Value):
+    """Which lines of all histories to read on from a cursor, in their order."""
+
+    after: Cursor = Cursor()
+    tenant: str | None = None
+    instance: str | None = None
+    chart: str | None = None
+    owner: str | None = None
+    limit: int = 100
+
+    def takes(self, event: EventRow) -> bool:
+        """Whether an event is wanted, wherever it stands."""
+        return (
+            self.tenant in {None, event.line.tenant}
+            and self.instance in {None, event.line.instance}
+            and self.chart in {None, event.chart}
+            and self.owner in {None, event.owner}
+        )
+
+
+class EventPage(Value):
+    """Events, and where to read on: beyond those that did not fit the query, too.
+
+    `complete`: there are no more of them now. `held_back`: more is committed, and can be read only when
+    another transaction that is under way has ended.
+    """
+
+    events: Sequence[EventRow]
+    cursor: Cursor
+    complete: bool
+    held_back: bool = False
+
+
+class LetterQuery(Value):
+    """Which letters to list, in the order of their messages: those after a position.
+
+    `due`: only those that may be tried now, the first of each instance.
+    """
+
+    destination: str | None = None
+    tenant: str | None = None
+    instance: str | None = None
+    ids: tuple[str, ...] = ()
+    dead: bool | None = None
+    due: bool = False
+    after: int = 0
+    limit: int = 100
+
+
+class Settlement(Value):
+    """What a consumer has done with the messages up to a cursor; written only while it holds its lease.
+
+    `letters` take the place of what is there under their destination and position; `delivered` are the
+    positions of letters that have arrived.
+    """
+
+    consumer: str
+    holder: str
+    cursor: Cursor
+    letters: tuple[LetterRow, ...] = ()
+    delivered: tuple[int, ...] = ()
 
 
 class Claim(Value):
@@ -99,6 +217,9 @@ class Claim(Value):
 
 class Store(Protocol):
     """Keeps rows. Raises StoreUnavailableError, StoreFullError and SchemaError of `headway.errors`."""
+
+    lanes: int
+    """How many units are worth running at once."""
 
     async def open(self) -> None:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
@@ -121,6 +242,21 @@ class Store(Protocol):
     async def history(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
 
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants, by tenant and id, from after one on."""
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, as `names` does."""
+
+    async def journals(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants that have lines of history, as `names` does."""
+
+    async def events(self, query: EventQuery) -> EventPage:
+        """The lines of all histories from a cursor on; none is missed, whoever commits when."""
+
+    async def last_event(self) -> Cursor:
+        """From where to read the lines that are committed from now on."""
+
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""
 
@@ -130,11 +266,88 @@ class Store(Protocol):
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease work that is due to a worker: by priority, then by due time, each to one worker only."""
 
-    async def extend_leases(self, worker: str, items: Sequence[tuple[str, str, int]]) -> Sequence[Key]:
-        """Extend leases (tenant, work, attempt); answers those the worker still holds."""
+    async def extend_leases(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend the leases of work; answers what the worker still holds."""
+
+    async def release_work(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""
 
     async def expired_work(self, limit: int) -> Sequence[WorkRow]:
         """Work whose lease has run out."""
 
-    async def prune(self, limit: int) -> int:
+    async def next_work(self) -> datetime | None:
+        """When work that is not due yet will be, or the next lease of work runs out."""
+
+    async def work(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work."""
+
+    async def ask(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+
+    async def asks(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks."""
+
+    async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
+        """Take or extend leases on names; answers those the holder has now."""
+
+    async def let_go(self, names: Sequence[Key], holder: str) -> None:
+        """Give up leases that the holder has."""
+
+    async def lease(self, name: Key) -> LeaseRow | None:
+        """Who holds a name, or held it last and has not let go."""
+
+    async def messages(self, query: MessageQuery) -> MessagePage:
+        """Messages from a cursor on; none is missed, even when it is committed after a later one."""
+
+    async def last_message(self) -> Cursor:
+        """From where to read what is committed from now on."""
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has come; None for one that has not settled anything."""
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, when it has lost its lease.
+
+        The lease is the one of the name `("", consumer)`.
+        """
+
+    async def retire(self, consumer: str) -> bool:
+        """Forget a consumer and its letters, unless one still holds its lease; whether it is forgotten."""
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters."""
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Let dead letters be tried again at once, with all their attempts; answers how many."""
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters; answers how many."""
+
+    async def charts(self) -> Sequence[ChartRow]:
+        """All versions of charts, by name and version."""
+
+    async def keep_charts(self, charts: Sequence[ChartRow]) -> None:
+        """Store versions of charts; one that is there stays as it is."""
+
+    async def replace_chart(self, chart: ChartRow) -> None:
+        """Store a version of a chart in place of the one that is there."""
+
+    async def prune_requests(self, limit: int) -> int:
         """Delete request ids that have expired; answers how many."""
+
+    async def prune_messages(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers are past; answers how many."""
+
+    async def prune_instances(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that have ended before a time, with their history and asks; answers how many."""
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Call back with each topic that another process announces, until the store is closed."""
+
+    async def announce(self, topics: Collection[str]) -> None:
+        """Tell other processes on the same database that there is something new: a hint, no promise."""

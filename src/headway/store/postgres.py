@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any, TypeVar
@@ -14,13 +14,56 @@ from typing import Any, TypeVar
 from headway.clock import Clock
 from headway.errors import StoreError
 from headway.store import migrate
-from headway.store.port import Claim, InstanceQuery, Reads, Unit
+from headway.store import postgres_asks as asks
+from headway.store import postgres_events as events
+from headway.store import postgres_instances as instances
+from headway.store import postgres_leases as leases
+from headway.store import postgres_messages as messages
+from headway.store.port import (
+    AskQuery,
+    Attempt,
+    Claim,
+    EventPage,
+    EventQuery,
+    InstanceQuery,
+    LetterQuery,
+    MessagePage,
+    MessageQuery,
+    Reads,
+    Settlement,
+    Unit,
+    WorkQuery,
+)
 from headway.store.postgres_connection import ConflictError, Connection, Connections, LostError
-from headway.store.postgres_tables import HISTORY, INSTANCE, TIMER, WORK, Row, Table
+from headway.store.postgres_listen import ANNOUNCE, CHANNEL, Listener
+from headway.store.postgres_query import NOW
+from headway.store.postgres_tables import (
+    ASK,
+    CHART,
+    HISTORY,
+    INSTANCE,
+    LEASE,
+    LETTER,
+    TIMER,
+    WORK,
+    Row,
+    Table,
+)
 from headway.store.postgres_turns import Turns
-from headway.store.postgres_unit import run_unit
-from headway.store.postgres_work import NOW, Desk, extend
-from headway.store.rows import HistoryRow, InstanceRow, Key, TimerRow, WorkRow
+from headway.store.postgres_unit import Doubt, Past, run_unit
+from headway.store.postgres_work import Desk
+from headway.store.rows import (
+    AskRow,
+    ChartRow,
+    Cursor,
+    HistoryRow,
+    InstanceRow,
+    Key,
+    LeaseRow,
+    LetterRow,
+    TimerRow,
+    WorkRow,
+)
 
 T = TypeVar("T")
 Job = Callable[[int], Awaitable[T]]
@@ -30,33 +73,31 @@ ATTEMPTS = 5
 FIRST_PAUSE = 0.01
 
 TIME = f"SELECT {NOW}"
-ONE_INSTANCE = f"{INSTANCE.select} WHERE tenant = $1 AND id = $2"
-PAGE_OF_HISTORY = (
-    f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
-)
 DUE_TIMERS = f"{TIMER.select} WHERE due <= {NOW} ORDER BY due, tenant, id LIMIT $2"
-NEXT_TIMER = "SELECT due FROM timer ORDER BY due LIMIT 1"
-EXPIRED_WORK = (
-    f"{WORK.select} WHERE worker IS NOT NULL AND leased_until <= {NOW}"
-    " ORDER BY leased_until, tenant, id LIMIT $2"
-)
-PRUNE = f"""
+NEXT_TIMER = "SELECT due FROM timer WHERE due >= '-infinity' ORDER BY due LIMIT 1"
+CHARTS = f"{CHART.select} ORDER BY chart, version"
+KEEP_CHARTS = f"{CHART.insert.format(rows='$1::chart_given[]')} ON CONFLICT DO NOTHING"
+REPLACE_CHART = CHART.upsert.format(rows="$1::chart_given[]")
+PRUNE_REQUESTS = f"""
 DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
     SELECT ctid FROM idempotency WHERE expires_at <= {NOW} ORDER BY expires_at LIMIT $2 FOR UPDATE SKIP LOCKED
 )) RETURNING 1
 """
-FILTERS = ("chart", "status", "parent")
-AFTER = "no > (SELECT no FROM instance WHERE tenant = $1 AND id = {})"
 
 
 class PostgresStore:
     """Keeps rows in the PostgreSQL database at an address; a `clock` takes the place of its time in tests."""
 
+    lanes = 2
+
     def __init__(self, address: str, *, clock: Clock | None = None, pool_size: int = CONNECTIONS) -> None:
         self._clock = clock
-        self._connections = Connections(address, pool_size)
+        self._past = Past(self._time)
+        # What is at the end of a new connection may be a database that was put back to an earlier time.
+        self._connections = Connections(address, pool_size, self._past.memory.clear)
         self._turns = Turns()
         self._desk = Desk()
+        self._listener = Listener(address)
 
     async def open(self) -> None:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
@@ -69,39 +110,72 @@ class PostgresStore:
 
     async def close(self) -> None:
         """Finish what is under way and disconnect."""
+        await self._listener.close()
         await self._connections.close()
 
     async def run(self, unit: Unit) -> None:
         """Run a unit in one transaction; on return its changes are durable."""
+        doubt = Doubt()
 
         async def attempt(number: int) -> None:
             first = unit.begin()
             async with self._turns.take(_keys(first)), self._connections.connection() as connection:
-                await run_unit(connection, unit, first, self._time, lock=number > 0)
+                await run_unit(connection, unit, first, past=self._past, doubt=doubt, lock=number > 0)
 
-        await self._persist(attempt)
+        try:
+            await self._persist(attempt)
+        except StoreError as error:
+            if doubt.error:
+                raise doubt.error from error
+            raise
 
     async def now(self) -> datetime:
         """The database's time."""
         [(time,)] = await self._fetch(TIME, self._time())
+        self._past.tide.reached(time)
         return time  # type: ignore[no-any-return]  # what the statement answers
 
     async def instance(self, key: Key) -> InstanceRow | None:
         """One instance."""
-        return next(iter(await self._rows(INSTANCE, ONE_INSTANCE, *key)), None)
+        return await self._row(INSTANCE, instances.ONE_INSTANCE, *key)
 
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""
-        sql, values = _page(query)
+        sql, values = instances.page_of_instances(query)
         return await self._rows(INSTANCE, sql, *values)
 
     async def history(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
-        return await self._rows(HISTORY, PAGE_OF_HISTORY, *key, after, limit)
+        return await self._rows(HISTORY, instances.PAGE_OF_HISTORY, *key, after, limit)
+
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants, by tenant and id, from after one on."""
+        return [(tenant, name) for tenant, name in await self._fetch(instances.NAMES, *after, limit)]
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, as `names` does."""
+        return await self._rows(INSTANCE, instances.LIVING, *after, chart, limit)
+
+    async def journals(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants that have lines of history, as `names` does."""
+        return [(tenant, name) for tenant, name in await self._fetch(instances.JOURNALS, *after, limit)]
+
+    async def events(self, query: EventQuery) -> EventPage:
+        """The lines of all histories from a cursor on; none is missed, whoever commits when."""
+        sql, values = events.page_of_events(query)
+        return events.event_page(query, await self._fetch(sql, *values))
+
+    async def last_event(self) -> Cursor:
+        """From where to read the lines that are committed from now on."""
+        [(horizon,)] = await self._fetch(events.LAST_EVENT)
+        return Cursor(horizon)
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""
-        return await self._rows(TIMER, DUE_TIMERS, self._time(), limit)
+        timers = await self._rows(TIMER, DUE_TIMERS, self._time(), limit)
+        if timers:
+            self._past.tide.reached(timers[-1].due)
+        return timers
 
     async def next_timer(self) -> datetime | None:
         """When the next timer is due."""
@@ -109,19 +183,132 @@ class PostgresStore:
 
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease work that is due to a worker: by priority, the tenants in turn, each item once."""
-        return await self._on_connection(lambda connection: self._desk.claim(connection, claim, self._time()))
+        rows = await self._on_connection(lambda connection: self._desk.claim(connection, claim, self._time()))
+        if rows and rows[-1].started_at:
+            self._past.tide.reached(rows[-1].started_at)
+        return rows
 
-    async def extend_leases(self, worker: str, items: Sequence[tuple[str, str, int]]) -> Sequence[Key]:
-        """Extend leases (tenant, work, attempt); answers those the worker still holds."""
-        return await self._on_connection(lambda connection: extend(connection, worker, items, self._time()))
+    async def extend_leases(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend the leases of work; answers what the worker still holds."""
+        return await self._held(items, leases.EXTEND_WORK, self._time(), worker, _sorted(items))
+
+    async def release_work(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
+        return await self._held(items, leases.RELEASE_WORK, self._time(), worker, _sorted(items), due)
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep how far an attempt has come, for those that follow, too; False when the lease is lost."""
+        return bool(await self._held([item], leases.CHECKPOINT, self._time(), worker, [item], data))
 
     async def expired_work(self, limit: int) -> Sequence[WorkRow]:
         """Work whose lease has run out, the longest first."""
-        return await self._rows(WORK, EXPIRED_WORK, self._time(), limit)
+        return await self._rows(WORK, leases.EXPIRED_WORK, self._time(), limit)
 
-    async def prune(self, limit: int) -> int:
+    async def next_work(self) -> datetime | None:
+        """When work that is not due yet will be, or the next lease of work runs out."""
+        [(due,)] = await self._fetch(leases.NEXT_WORK, self._time())
+        return due  # type: ignore[no-any-return]  # what the statement answers
+
+    async def work(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work."""
+        sql, values = leases.page_of_work(query)
+        return await self._rows(WORK, sql, *values)
+
+    async def ask(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+        return await self._row(ASK, asks.ONE_ASK, *key)
+
+    async def asks(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks."""
+        sql, values = asks.page_of_asks(query)
+        return await self._rows(ASK, sql, *values)
+
+    async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
+        """Take or extend leases on names; answers those the holder has now."""
+        return await self._held(names, leases.HOLD, self._time(), _sorted(names), holder, milliseconds)
+
+    async def let_go(self, names: Sequence[Key], holder: str) -> None:
+        """Give up leases that the holder has."""
+        await self._write(leases.LET_GO, _sorted(names), holder)
+
+    async def lease(self, name: Key) -> LeaseRow | None:
+        """Who holds a name, or held it last and has not let go."""
+        return await self._row(LEASE, leases.ONE_LEASE, *name)
+
+    async def messages(self, query: MessageQuery) -> MessagePage:
+        """Messages from a cursor on; none is missed, even when it is committed after a later one."""
+        sql, values = messages.page_of_messages(query)
+        return messages.message_page(query, await self._fetch(sql, *values))
+
+    async def last_message(self) -> Cursor:
+        """From where to read what is committed from now on."""
+        [(stamp,)] = await self._fetch(messages.LAST_MESSAGE)
+        return Cursor(stamp)
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has come; None for one that has not settled anything."""
+        return next((Cursor(*row) for row in await self._fetch(messages.CONSUMER, name)), None)
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, when it has lost its lease."""
+        [(held,)] = await self._write(messages.SETTLE, *messages.settling(settlement, self._time()))
+        return bool(held)
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters."""
+        sql, values = messages.page_of_letters(query, self._time())
+        return await self._rows(LETTER, sql, *values)
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Let dead letters be tried again at once, with all their attempts; answers how many."""
+        sql, values = messages.redriving(query, self._time())
+        return len(await self._write(sql, *values))
+
+    async def retire(self, consumer: str) -> bool:
+        """Forget a consumer and its letters, unless one still holds its lease; whether it is forgotten."""
+        [(retired,)] = await self._write(messages.RETIRE, self._time(), consumer)
+        return bool(retired)
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters; answers how many."""
+        sql, values = messages.discarding(query)
+        return len(await self._write(sql, *values))
+
+    async def charts(self) -> Sequence[ChartRow]:
+        """All versions of charts, by name and version."""
+        return await self._rows(CHART, CHARTS)
+
+    async def keep_charts(self, charts: Sequence[ChartRow]) -> None:
+        """Store versions of charts; one that is there stays as it is."""
+        await self._write(KEEP_CHARTS, sorted(CHART.values(charts)))
+
+    async def replace_chart(self, chart: ChartRow) -> None:
+        """Store a version of a chart in place of the one that is there."""
+        await self._write(REPLACE_CHART, CHART.values([chart]))
+
+    async def prune_requests(self, limit: int) -> int:
         """Delete request ids that have expired; answers how many."""
-        return len(await self._fetch(PRUNE, self._time(), limit, writes=True))
+        return len(await self._write(PRUNE_REQUESTS, self._time(), limit))
+
+    async def prune_messages(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers are past; answers how many."""
+        return len(await self._write(messages.PRUNE_MESSAGES, before, limit))
+
+    async def prune_instances(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that have ended before a time, with their history and asks; answers how many."""
+        return len(await self._write(instances.PRUNE_INSTANCES, before, limit, chart))
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Call back with each topic that another process announces, until the store is closed."""
+        with self._connections.call():
+            await self._listener.listen(heard)
+
+    async def announce(self, topics: Collection[str]) -> None:
+        """Tell other processes on the same database that there is something new: a hint, no promise."""
+        if topics:
+            await self._fetch(ANNOUNCE, CHANNEL, self._listener.name, _sorted(topics))
 
     def _time(self) -> datetime | None:
         """The time to use in place of the database's."""
@@ -129,6 +316,17 @@ class PostgresStore:
 
     async def _rows(self, table: Table[Row], sql: str, *values: Any) -> list[Row]:
         return table.rows(await self._fetch(sql, *values))
+
+    async def _row(self, table: Table[Row], sql: str, *values: Any) -> Row | None:
+        return next(iter(await self._rows(table, sql, *values)), None)
+
+    async def _held(self, asked: Sequence[Key | Attempt], sql: str, *values: Any) -> list[Key]:
+        """The keys that a statement answers with, in the order in which they were asked for."""
+        held = {(tenant, name) for tenant, name in await self._write(sql, *values)}
+        return [key for key in dict.fromkeys((tenant, name) for tenant, name, *_ in asked) if key in held]
+
+    async def _write(self, sql: str, *values: Any) -> list[Any]:
+        return await self._fetch(sql, *values, writes=True)
 
     async def _fetch(self, sql: str, *values: Any, writes: bool = False) -> list[Any]:
         return await self._on_connection(lambda connection: connection.fetch(sql, *values, writes=writes))
@@ -142,7 +340,7 @@ class PostgresStore:
 
     async def _persist(self, job: Job[T]) -> T:
         """Do a job; again when it collides or loses its connection with nothing changed, but not for ever."""
-        async with self._connections.call():
+        with self._connections.call():
             for number in range(ATTEMPTS - 1):
                 try:
                     return await job(number)
@@ -181,8 +379,9 @@ async def postgres_database(address: str) -> AsyncIterator[PostgresDatabase]:
     connections = Connections(address, 1)
     connections.open()
     try:
-        async with connections.call(), connections.connection() as connection:
-            yield PostgresDatabase(connection)
+        with connections.call():
+            async with connections.connection() as connection:
+                yield PostgresDatabase(connection)
     finally:
         await connections.close()
 
@@ -195,18 +394,6 @@ def _pause(number: int) -> float:
     return FIRST_PAUSE * (1 << number) * random.random()  # noqa: S311 - it spreads attempts and keeps no secret
 
 
-def _page(query: InstanceQuery) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set, so that each combination finds its index."""
-    values: list[Any] = [query.tenant]
-    terms = ["tenant = $1"]
-    for name in FILTERS:
-        if (value := getattr(query, name)) is not None:
-            values.append(value)
-            terms.append(f"{name} = ${len(values)}")
-    if query.ended is not None:
-        terms.append("ended" if query.ended else "NOT ended")
-    if query.after is not None:
-        values.append(query.after)
-        terms.append(AFTER.format(f"${len(values)}"))
-    values.append(query.limit)
-    return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT ${len(values)}", values
+def _sorted(values: Iterable[T]) -> list[T]:
+    """Each once, in one order, so that no two statements wait for each other."""
+    return sorted({*values})  # type: ignore[type-var]  # keys and texts, which have an order

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from contextlib import asynccontextmanager, suppress
+import select
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import asyncpg
@@ -17,17 +19,21 @@ T = TypeVar("T")
 EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """From which PostgreSQL counts."""
 MICROSECOND = timedelta(microseconds=1)
+TIMES_KEPT = 1024
+"""Rows that were written together share their times."""
 
 PATIENCE = 10
 LONGEST_STATEMENT = 60
 PLANS_ARE_GOOD_FOR = 10
 """Seconds. A plan made while a table was empty is soon a bad one; making it anew costs a millisecond."""
 
-# Each statement finds its rows by their keys, however few rows the planner believes a table to hold.
+# Each statement finds its rows by their keys, however few rows the planner believes a table to hold. A node
+# that is stopped in the middle of a transaction does not hold the others up for ever.
 SETTINGS = {
     "application_name": "headway",
     "cpu_index_tuple_cost": "1",
     "enable_seqscan": "off",
+    "idle_in_transaction_session_timeout": "30s",
     "jit": "off",
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "0.01",
@@ -53,6 +59,13 @@ class Connection:
 
     def __init__(self, raw: Any) -> None:
         self._raw = raw
+
+    def is_quiet(self) -> bool:
+        """Whether nothing has come that nobody asked for, such as its end."""
+        transport = self._raw._transport  # noqa: SLF001 - the driver sees it only after the next turn of the loop
+        poll = select.poll()
+        poll.register(transport.get_extra_info("socket"), select.POLLIN)
+        return not poll.poll(0)
 
     async def fetch(self, sql: str, *values: Any, writes: bool = False) -> list[Any]:
         """The rows that a statement answers with; one that writes outside a transaction commits by itself."""
@@ -86,10 +99,10 @@ class Connection:
 
 
 class Connections:
-    """A few connections, made when they are needed; a lost one is made anew."""
+    """A few connections, made when they are needed; a lost one is made anew. `made` is told of each."""
 
-    def __init__(self, address: str, size: int) -> None:
-        self._address = address
+    def __init__(self, address: str, size: int, made: Callable[[], None] = lambda: None) -> None:
+        self._address, self._made = address, made
         self._room = asyncio.Semaphore(size)
         self._free: list[Any] = []
         self._calls = 0
@@ -110,8 +123,8 @@ class Connections:
             with suppress(*DATABASE_ERRORS):  # it is gone either way
                 await self._free.pop().close(timeout=PATIENCE)
 
-    @asynccontextmanager
-    async def call(self) -> AsyncIterator[None]:
+    @contextmanager
+    def call(self) -> Iterator[None]:
         """A call that closing waits for; raises StoreUnavailableError when the store is not open."""
         if not self._is_open:
             raise StoreUnavailableError("the store is not open")
@@ -143,12 +156,15 @@ class Connections:
             if not raw.is_closed():
                 return raw
         try:
-            return await _connect(self._address)
+            raw = await connect(self._address)
         except (*DATABASE_ERRORS, ValueError) as error:
             raise translated(error) from error
+        self._made()
+        return raw
 
 
-async def _connect(address: str) -> Any:
+async def connect(address: str) -> Any:
+    """A connection as all of them are set up."""
     raw = await asyncpg.connect(
         address,
         timeout=PATIENCE,
@@ -167,10 +183,12 @@ async def _exact_times(connection: Any) -> None:
     )
 
 
+@lru_cache(TIMES_KEPT)
 def _to_time(at: datetime) -> tuple[int]:
     return ((at - EPOCH) // MICROSECOND,)
 
 
+@lru_cache(TIMES_KEPT)
 def _from_time(stored: tuple[int]) -> datetime:
     return EPOCH + timedelta(microseconds=stored[0])
 

@@ -11,11 +11,9 @@ from typing import Any, NamedTuple
 
 from headway.codec import Scratch
 from headway.store.port import Found, Reads
+from headway.store.postgres_memory import Version
 from headway.store.postgres_tables import COUNTER, INSTANCE, RECORD, REQUEST
 from headway.store.rows import InstanceRow, Key, RecordRow, RequestRow
-
-Version = tuple[tuple[int, int], int]
-"""Where a row was found and which transaction wrote it: together they name one version of it."""
 
 
 class Seen(Scratch):
@@ -24,6 +22,15 @@ class Seen(Scratch):
     instances: dict[Key, Version] = {}
     counters: dict[Key, Version | None] = {}
     records: dict[tuple[str, str, str], Version | None] = {}
+    stamps: dict[Key, int] = {}
+    stamp: int = 0
+    """The highest of the instances."""
+
+    def see(self, key: Key, version: Version, stamp: int) -> None:
+        """Keep an instance's version, and which stamp it has."""
+        self.instances[key] = version
+        self.stamps[key] = stamp
+        self.stamp = max(self.stamp, stamp)
 
 
 class Look(NamedTuple):
@@ -41,6 +48,7 @@ class Look(NamedTuple):
 SHARED = {
     "place": "tid",
     "seen": "xid",
+    "stamp": "bigint",
     "tenant": "text",
     "id": "text",
     "chart": "text",
@@ -49,8 +57,10 @@ SHARED = {
     "status": "text",
     "ended": "boolean",
     "parent": "text",
+    "owner": "text",
     "created_at": "timestamptz",
     "updated_at": "timestamptz",
+    "journal": "text",
     "snapshot": "text",
 }
 VERSION = {"place": "ctid", "seen": "xmin"}
@@ -60,7 +70,7 @@ LOOKS = (
         INSTANCE.name,
         "key_given",
         "tenant = given.tenant AND id = given.key",
-        VERSION | {column: column for column in INSTANCE.columns},
+        VERSION | {column: column for column in ("stamp", *INSTANCE.columns)},
     ),
     Look(
         "requests",
@@ -108,9 +118,9 @@ def found(records: Sequence[Sequence[Any]], wanted: Reads, seen: Seen, now: date
     seen.records |= dict.fromkeys(wanted.records)
     answer = Found(now=at)
     for record in rows[KINDS["instances"]]:
-        _, place, version, *columns = record
+        _, place, version, stamp, *columns = record
         key = (record["tenant"], record["id"])
-        seen.instances[key] = (place, version)
+        seen.see(key, (place, version), stamp)
         answer.instances[key] = InstanceRow(*columns)
     for record in rows[KINDS["requests"]]:
         if record["updated_at"] > at:

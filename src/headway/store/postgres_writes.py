@@ -4,13 +4,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache, partial
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 from headway.store.port import Changes
+from headway.store.postgres_asks import (
+    CHANGE_ASK,
+    FIND_ASK,
+    FIND_AUDIENCE,
+    PUT_AUDIENCE,
+    TAKE_AUDIENCE,
+    asks_changed,
+    asks_opened,
+    audience_gone,
+    audience_of,
+)
+from headway.store.postgres_memory import Version
 from headway.store.postgres_reads import Seen
 from headway.store.postgres_tables import (
     ASK,
@@ -20,42 +33,62 @@ from headway.store.postgres_tables import (
     MESSAGE,
     RECORD,
     REQUEST,
+    STAMP,
     TIMER,
+    UNIT,
     WORK,
     Table,
 )
-from headway.store.rows import AskRow, Key
+from headway.store.rows import InstanceRow
 
 STATEMENTS_KEPT = 256
+LISTS = Changes.__struct_fields__
 
 Values = list[tuple[Any, ...]]
 Given = Callable[[Changes, Seen], Values]
 
 
 class Write(NamedTuple):
-    """What is written when a list of changes holds something, and whether each row must be found."""
+    """What is written when one of some lists holds something.
 
-    when: str
+    `each_one`: a row for each line. `find` finds the rows first; all that are found must be there to be
+    written, or else someone has changed them in this moment.
+    """
+
+    when: tuple[str, ...]
     values: Given
     type: str
     sql: str
     each_one: bool = False
+    find: str = ""
+
+    def parts(self, name: str, rows: str) -> list[str]:
+        """The parts of a statement that write the rows of a parameter."""
+        written = f"{name}_written AS ({self.sql.format(rows=rows, found=f'{name}_found')})"
+        found = f"{name}_found AS MATERIALIZED ({self.find.format(rows=rows)})"
+        return [found, written] if self.find else [written]
+
+    def checks(self, name: str, rows: str) -> list[str]:
+        """What must not be so in the end."""
+        count = f"(SELECT count(*) FROM {name}_written)"
+        if self.find:
+            return [f"{count} <> (SELECT count(*) FROM {name}_found)"]
+        return [f"{count} <> cardinality({rows})"] if self.each_one else []
 
 
-MOVING = ("chart", "version", "seq", "status", "ended", "updated_at", "snapshot")
-CLOSING = ("claimed_by", "claimed_until", "delegated_to", "closed_at", "closed_by", "closed_event")
+MOVING = ("chart", "version", "seq", "status", "ended", "owner", "updated_at", "journal", "snapshot")
 MOVE = (
-    f"UPDATE instance AS held SET {', '.join(f'{column} = given.{column}' for column in MOVING)}"
-    " FROM unnest({rows}) AS given WHERE held.ctid = given.place AND held.xmin = given.seen RETURNING 1"
+    f"UPDATE instance AS held SET stamp = {STAMP},"
+    f" {', '.join(f'{column} = given.{column}' for column in MOVING)}"
+    " FROM unnest({rows}) AS given WHERE held.ctid = given.place AND held.xmin = given.seen"
+    " RETURNING given.place AS before, held.ctid AS place"
 )
-CLOSE_ASK = (
-    f"UPDATE ask AS held SET {', '.join(f'{column} = given.{column}' for column in CLOSING)}"
-    " FROM unnest({rows}) AS given WHERE held.tenant = given.tenant AND held.id = given.id"
-)
+CREATE = f"{INSTANCE.insert} RETURNING tenant, id, ctid AS place"
 RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= $1 RETURNING 1"
 COUNT = f"{COUNTER.insert} ON CONFLICT (tenant, key) DO UPDATE SET value = counter.value + excluded.value"
 
 _moved = attrgetter(*MOVING)
+_lists = attrgetter(*LISTS)
 
 
 def _keep(table: str, strength: str) -> str:
@@ -74,7 +107,7 @@ def _moves(changes: Changes, seen: Seen) -> Values:
 def _instances_kept(changes: Changes, seen: Seen) -> Values:
     """What was seen and stays: the decision rests on it."""
     moved = {(row.tenant, row.id) for row in changes.updated}
-    return [version for key, version in sorted(seen.instances.items()) if key not in moved]
+    return [seen.instances[key] for key in sorted(seen.instances.keys() - moved)]
 
 
 def _counters_kept(_changes: Changes, seen: Seen) -> Values:
@@ -102,22 +135,6 @@ def _records_kept(changes: Changes, seen: Seen) -> Values:
     return [version for key, version in sorted(seen.records.items()) if version and key in changed]
 
 
-def _asks(changes: Changes, _seen: Seen) -> Values:
-    """Asks as they are in the end: what is asked and answered in the same unit is closed."""
-    latest = _latest(changes.asks)
-    latest |= {key: row for key, row in _latest(changes.asks_closed).items() if key in latest}
-    return ASK.values(latest[key] for key in sorted(latest))
-
-
-def _asks_closed(changes: Changes, _seen: Seen) -> Values:
-    opened, closed = _latest(changes.asks), _latest(changes.asks_closed)
-    return ASK.values(closed[key] for key in sorted(closed) if key not in opened)
-
-
-def _latest(rows: Iterable[AskRow]) -> dict[Key, AskRow]:
-    return {(row.tenant, row.id): row for row in rows}
-
-
 def _all(table: Table[Any], name: str) -> Given:
     """Every row, in the order given: the positions follow it."""
     return lambda changes, _: table.values(getattr(changes, name))
@@ -139,55 +156,101 @@ def _staying(table: Table[Any], name: str) -> Given:
     return values
 
 
+def _by_key(values: Callable[[Changes], Values]) -> Given:
+    """What the changes alone tell, in the order of the keys."""
+    return lambda changes, _: sorted(values(changes), key=itemgetter(0, 1))
+
+
 def _gone(name: str) -> Given:
     return lambda changes, _: sorted({*getattr(changes, name)})
 
 
-SEEN = ""
-"""In place of the name of a list: what was seen is checked whatever has changed."""
+TOLD = "(SELECT clock_timestamp() AS at, stamp, pg_current_xact_id()::xid AS writer FROM unit) AS unit_told"
+SEEN = ()
+"""In place of the names of lists: what was seen is checked whatever has changed."""
+ASKS = ("asks", "asks_renewed", "asks_changed", "asks_closed")
 
 WRITES = {
-    "moves": Write("updated", _moves, "instance_change", MOVE, each_one=True),
+    "moves": Write(("updated",), _moves, "instance_change", MOVE, each_one=True),
     "instances_kept": Write(SEEN, _instances_kept, "version_seen", _keep("instance", "SHARE"), each_one=True),
     "counters_kept": Write(SEEN, _counters_kept, "version_seen", _keep("counter", "UPDATE"), each_one=True),
-    "records_kept": Write("records", _records_kept, "version_seen", _keep("record", "UPDATE"), each_one=True),
-    "requests": Write(
-        "requests", _in_order(REQUEST, "requests"), REQUEST.given, RENEW_REQUEST, each_one=True
+    "records_kept": Write(
+        ("records",), _records_kept, "version_seen", _keep("record", "UPDATE"), each_one=True
     ),
-    "created": Write("created", _all(INSTANCE, "created"), INSTANCE.given, INSTANCE.insert),
-    "history": Write("history", _all(HISTORY, "history"), HISTORY.given, HISTORY.insert),
-    "timers": Write("timers", _staying(TIMER, "timers"), TIMER.given, TIMER.upsert),
-    "timers_gone": Write("timers_gone", _gone("timers_gone"), "key_given", TIMER.delete),
-    "work": Write("work", _staying(WORK, "work"), WORK.given, WORK.upsert),
-    "work_gone": Write("work_gone", _gone("work_gone"), "key_given", WORK.delete),
-    "asks": Write("asks", _asks, ASK.given, ASK.upsert),
-    "asks_closed": Write("asks_closed", _asks_closed, ASK.given, CLOSE_ASK),
-    "messages": Write("messages", _all(MESSAGE, "messages"), MESSAGE.given, MESSAGE.insert),
-    "counters_new": Write("counters", partial(_counters, new=True), COUNTER.given, COUNTER.insert),
-    "counters": Write("counters", partial(_counters, new=False), COUNTER.given, COUNT),
-    "records_new": Write("records", partial(_records, new=True), RECORD.given, RECORD.insert),
-    "records": Write("records", partial(_records, new=False), RECORD.given, RECORD.upsert),
+    "requests": Write(
+        ("requests",), _in_order(REQUEST, "requests"), REQUEST.given, RENEW_REQUEST, each_one=True
+    ),
+    "created": Write(("created",), _all(INSTANCE, "created"), INSTANCE.given, CREATE),
+    "history": Write(("history",), _all(HISTORY, "history"), HISTORY.given, HISTORY.insert),
+    "timers": Write(("timers",), _staying(TIMER, "timers"), TIMER.given, TIMER.upsert),
+    "timers_gone": Write(("timers_gone",), _gone("timers_gone"), "key_given", TIMER.delete, find=TIMER.find),
+    "work": Write(("work",), _staying(WORK, "work"), WORK.given, WORK.upsert),
+    "work_gone": Write(("work_gone",), _gone("work_gone"), "key_given", WORK.delete, find=WORK.find),
+    "asks": Write(ASKS[:2], _by_key(asks_opened), ASK.given, ASK.upsert),
+    "asks_changed": Write(ASKS[2:], _by_key(asks_changed), "ask_change", CHANGE_ASK, find=FIND_ASK),
+    "audience": Write(ASKS, _by_key(audience_of), "audience_given", PUT_AUDIENCE),
+    "audience_gone": Write(
+        ASKS[1:], _by_key(audience_gone), "audience_given", TAKE_AUDIENCE, find=FIND_AUDIENCE
+    ),
+    "messages": Write(("messages",), _all(MESSAGE, "messages"), MESSAGE.given, MESSAGE.insert),
+    "counters_new": Write(("counters",), partial(_counters, new=True), COUNTER.given, COUNTER.insert),
+    "counters": Write(("counters",), partial(_counters, new=False), COUNTER.given, COUNT),
+    "records_new": Write(("records",), partial(_records, new=True), RECORD.given, RECORD.insert),
+    "records": Write(("records",), partial(_records, new=False), RECORD.given, RECORD.upsert),
 }
 
 
 def writing(changes: Changes, seen: Seen, now: datetime) -> tuple[str, list[Any]]:
     """The statement that writes all changes or raises a serialization failure, and its parameters."""
-    given = [
-        (name, write.values(changes, seen))
-        for name, write in WRITES.items()
-        if write.when == SEEN or getattr(changes, write.when)
-    ]
-    some = [(name, values) for name, values in given if values]
-    return statement(tuple(name for name, _ in some)), [now, *(values for _, values in some)]
+    filled = tuple(compress(LISTS, _lists(changes)))
+    names, lists = [], []
+    for name in _concerned(filled):
+        if values := WRITES[name].values(changes, seen):
+            names.append(name)
+            lists.append(values)
+    return statement(tuple(names)), [now, seen.stamp, *lists]
+
+
+@lru_cache(STATEMENTS_KEPT)
+def _concerned(filled: tuple[str, ...]) -> tuple[str, ...]:
+    """What may have to be written when these lists hold something."""
+    return tuple(
+        name for name, write in WRITES.items() if write.when == SEEN or not {*filled}.isdisjoint(write.when)
+    )
+
+
+def written(changes: Changes, seen: Seen, answer: Any) -> list[tuple[InstanceRow, Version, int]]:
+    """The versions of instances that a statement has written, by its answer."""
+    writer, stamp = answer["writer"], answer["stamp"]
+    versions: list[tuple[InstanceRow, Version, int]] = []
+    if changes.updated:
+        rows = {seen.instances[row.tenant, row.id][0]: row for row in changes.updated}
+        places = zip(answer["moved_from"], answer["moved_to"], strict=True)
+        versions += ((rows[before], (place, writer), stamp) for before, place in places)
+    if changes.created:
+        born = {(row.tenant, row.id): row for row in changes.created}
+        keys = zip(answer["born_in"], answer["born_as"], strict=True)
+        places = zip(keys, answer["born_at"], strict=True)
+        versions += ((born[key], (place, writer), stamp) for key, place in places)
+    return versions
+
+
+PLACES = {
+    "moves": "array_agg(before) AS moved_from, array_agg(place) AS moved_to",
+    "created": "array_agg(tenant) AS born_in, array_agg(id) AS born_as, array_agg(place) AS born_at",
+}
+"""What is told of the versions that were written."""
 
 
 @lru_cache(STATEMENTS_KEPT)
 def statement(names: tuple[str, ...]) -> str:
-    """One statement for the lists that are not empty; the first parameter is the time."""
-    rows = {name: f"${number}::{WRITES[name].type}[]" for number, name in enumerate(names, 2)}
-    parts = [f"{name} AS ({WRITES[name].sql.format(rows=rows[name])})" for name in names]
-    checks = [f"(SELECT count(*) FROM {n}) <> cardinality({rows[n]})" for n in names if WRITES[n].each_one]
+    """One statement for the lists that are not empty, after the time and the stamp that was seen."""
+    rows = {name: f"${number}::{WRITES[name].type}[]" for number, name in enumerate(names, 3)}
+    parts = [part for name in names for part in WRITES[name].parts(name, rows[name])]
+    checks = [check for name in names for check in WRITES[name].checks(name, rows[name])]
+    told = [f"(SELECT {PLACES[name]} FROM {name}_written) AS {name}_told" for name in names if name in PLACES]
     return (
-        f"WITH {', '.join(['at AS (SELECT $1::timestamptz)', *parts])}"
-        f" SELECT CASE WHEN {' OR '.join(['false', *checks])} THEN start_over() END"
+        f"WITH {', '.join([UNIT, *parts])}"
+        f" SELECT *, CASE WHEN {' OR '.join(['false', *checks])} THEN start_over() END"
+        f" FROM {', '.join([TOLD, *told])}"
     )

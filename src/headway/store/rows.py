@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import NamedTuple
 
 from headway.codec import Value
 
@@ -10,8 +11,15 @@ Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
 
 
+class Cursor(NamedTuple):
+    """A place in a log of rows. Whoever reads on from here misses nothing, whenever it is committed."""
+
+    stamp: int = 0
+    position: int = 0
+
+
 class InstanceRow(Value):
-    """An instance: what lists and filters need, and its snapshot as JSON."""
+    """An instance: what lists and filters need, the hash of its last line, and its snapshot as JSON."""
 
     tenant: str
     id: str
@@ -21,13 +29,19 @@ class InstanceRow(Value):
     status: str
     ended: bool
     parent: str | None
+    owner: str | None
     created_at: datetime
     updated_at: datetime
+    journal: str
     snapshot: str
 
 
 class HistoryRow(Value):
-    """A line of an instance's history; `position` orders all lines of a store."""
+    """A line of an instance's history; `cursor` is its place among all lines of a store.
+
+    `note` is what people were asked in this step, and which questions it closed. `hash` covers the line
+    and the hash of the line before it.
+    """
 
     tenant: str
     instance: str
@@ -42,7 +56,29 @@ class HistoryRow(Value):
     reason: str | None
     attempt: int
     data: str | None
+    version: int
+    note: str | None
+    hash: str
     position: int = 0
+    stamp: int = 0
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to read on from to get what follows."""
+        return Cursor(self.stamp, self.position)
+
+
+class EventRow(Value):
+    """A line of an instance's history in the log of all of them, and whose it is."""
+
+    line: HistoryRow
+    chart: str
+    owner: str | None = None
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to read on from to get what follows."""
+        return self.line.cursor
 
 
 class TimerRow(Value):
@@ -56,7 +92,13 @@ class TimerRow(Value):
 
 
 class WorkRow(Value):
-    """An attempt at a state's work: due, or leased to a worker."""
+    """An attempt at a state's work: due, or leased to a worker.
+
+    At most `at_once` items of a tenant with the same `concurrency` are leased at a time. Of items with
+    the same `rate`, `rate_most` are handed out at once after a rest, and then one each time that the
+    `rate_most`th part of `rate_per` milliseconds has passed. What names an `affinity` goes to the worker
+    that holds the lease of that name, as long as one does.
+    """
 
     tenant: str
     id: str
@@ -72,6 +114,10 @@ class WorkRow(Value):
     lease: int
     affinity: str | None = None
     concurrency: str | None = None
+    at_once: int = 1
+    rate: str | None = None
+    rate_most: int = 1
+    rate_per: int = 1_000
     worker: str | None = None
     leased_until: datetime | None = None
     started_at: datetime | None = None
@@ -99,8 +145,29 @@ class AskRow(Value):
     closed_event: str | None = None
 
 
+class AskChange(Value):
+    """Who may answer an open ask from now on, and who has taken it on."""
+
+    tenant: str
+    id: str
+    roles: tuple[str, ...]
+    claimed_by: str | None = None
+    claimed_until: datetime | None = None
+    delegated_to: str | None = None
+
+
+class AskClosing(Value):
+    """How an ask ended."""
+
+    tenant: str
+    id: str
+    closed_at: datetime
+    closed_by: str
+    closed_event: str
+
+
 class MessageRow(Value):
-    """A message for the outside world; `position` orders all messages of a store."""
+    """A message for the outside world; `cursor` is its place among all messages of a store."""
 
     tenant: str
     id: str
@@ -110,6 +177,30 @@ class MessageRow(Value):
     data: str | None
     at: datetime
     position: int = 0
+    stamp: int = 0
+
+    @property
+    def cursor(self) -> Cursor:
+        """Where to read on from to get what follows."""
+        return Cursor(self.stamp, self.position)
+
+
+class LetterRow(Value):
+    """A message that a destination has not taken yet: to be tried again when due, or dead."""
+
+    destination: str
+    tenant: str
+    id: str
+    instance: str
+    kind: str
+    name: str
+    data: str | None
+    at: datetime
+    position: int
+    attempts: int
+    due: datetime
+    error: str
+    dead: bool = False
 
 
 class RequestRow(Value):
@@ -130,3 +221,22 @@ class RecordRow(Value):
     key: str
     data: str
     updated_at: datetime
+
+
+class LeaseRow(Value):
+    """Who holds a name, and until when."""
+
+    tenant: str
+    name: str
+    holder: str
+    until: datetime
+
+
+class ChartRow(Value):
+    """A version of a chart, as it was when it was first registered."""
+
+    chart: str
+    version: int
+    hash: str
+    document: str
+    stored_at: datetime

@@ -2,40 +2,75 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
 from headway.clock import Clock, SystemClock, milliseconds
-from headway.store import migrate
-from headway.store.port import Claim, InstanceQuery, Unit
-from headway.store.rows import HistoryRow, InstanceRow, Key, TimerRow, WorkRow
+from headway.store import (
+    migrate,
+    sqlite_asks,
+    sqlite_events,
+    sqlite_instances,
+    sqlite_leases,
+    sqlite_letters,
+    sqlite_messages,
+    sqlite_upkeep,
+    sqlite_work,
+)
+from headway.store.port import (
+    AskQuery,
+    Attempt,
+    Claim,
+    EventPage,
+    EventQuery,
+    InstanceQuery,
+    LetterQuery,
+    MessagePage,
+    MessageQuery,
+    Settlement,
+    Unit,
+    WorkQuery,
+)
+from headway.store.rows import (
+    AskRow,
+    ChartRow,
+    Cursor,
+    HistoryRow,
+    InstanceRow,
+    Key,
+    LeaseRow,
+    LetterRow,
+    TimerRow,
+    WorkRow,
+)
+from headway.store.sqlite_claims import Desk
 from headway.store.sqlite_connection import MEMORY, Connection
-from headway.store.sqlite_tables import HISTORY, INSTANCE, TIMER, WORK, Row, Table, from_time, to_time
+from headway.store.sqlite_tables import (
+    ASK,
+    CHART,
+    HISTORY,
+    INSTANCE,
+    LEASE,
+    TIMER,
+    WORK,
+    Row,
+    Table,
+    from_time,
+    to_time,
+)
 from headway.store.sqlite_thread import SqliteThread
 from headway.store.sqlite_unit import run_unit
-from headway.store.sqlite_work import Desk, extend
 
 T = TypeVar("T")
 
 PATIENCE = "5s"
-FILTERS = {"chart": "chart = :chart", "status": "status = :status", "parent": "parent = :parent"}
-AFTER = "no > (SELECT no FROM instance WHERE tenant = :tenant AND id = :after)"
 DUE_TIMERS = f"{TIMER.select} WHERE due <= ? ORDER BY due, tenant, id LIMIT ?"
 NEXT_TIMER = "SELECT min(due) FROM timer"
-EXPIRED_WORK = (
-    f"{WORK.select} WHERE worker IS NOT NULL AND leased_until <= ? ORDER BY leased_until, tenant, id LIMIT ?"
-)
-PAGE_OF_HISTORY = (
-    f"{HISTORY.select} WHERE tenant = ? AND instance = ? AND position > ? ORDER BY position LIMIT ?"
-)
-PRUNE = """
-DELETE FROM idempotency WHERE (tenant, key) IN (
-    SELECT tenant, key FROM idempotency WHERE expires_at <= ? ORDER BY expires_at LIMIT ?
-)
-"""
+ALL_CHARTS = f"{CHART.select} ORDER BY chart, version"
+KEEP_CHART = f"{CHART.insert} ON CONFLICT (chart, version) DO NOTHING"
 
 
 class SqliteStore:
@@ -43,6 +78,8 @@ class SqliteStore:
 
     `patience` is how long it waits for another process that writes to the same file.
     """
+
+    lanes = 1
 
     def __init__(self, path: str, clock: Clock | None = None, *, patience: str = PATIENCE) -> None:
         self._in_memory = path == MEMORY
@@ -79,17 +116,41 @@ class SqliteStore:
 
     async def instance(self, key: Key) -> InstanceRow | None:
         """One instance."""
-        return next(iter(await self._read(INSTANCE, INSTANCE.select_one, key)), None)
+        return await self._one(INSTANCE, key)
 
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""
-        values = {"tenant": query.tenant, "after": query.after, "limit": query.limit}
-        values |= {name: getattr(query, name) for name in FILTERS}
-        return await self._read(INSTANCE, _page(query), values)
+        return await self._reader.call(lambda held: sqlite_instances.list_instances(held, query))
 
     async def history(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
-        return await self._read(HISTORY, PAGE_OF_HISTORY, (*key, after, limit))
+        return await self._read(HISTORY, sqlite_instances.PAGE_OF_HISTORY, (*key, after, limit))
+
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants, by tenant and id, from after one on."""
+        sql = sqlite_instances.NAMES
+        found = await self._reader.call(lambda held: held.fetch(sql, (*after, limit)))
+        return [(tenant, name) for tenant, name in found]
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, as `names` does."""
+        return await self._read(INSTANCE, sqlite_instances.LIVING, (*after, chart, limit))
+
+    async def journals(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants that have lines of history, as `names` does."""
+        sql = sqlite_instances.JOURNALS
+        found = await self._reader.call(lambda held: held.fetch(sql, (*after, limit)))
+        return [(tenant, name) for tenant, name in found]
+
+    async def events(self, query: EventQuery) -> EventPage:
+        """The lines of all histories from a cursor on, in the order they were committed."""
+        return await self._reader.call(
+            lambda held: held.snapshot(lambda seen: sqlite_events.read_events(seen, query))
+        )
+
+    async def last_event(self) -> Cursor:
+        """From where to read the lines that are committed from now on."""
+        return await self._reader.call(sqlite_events.last_event)
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""
@@ -97,33 +158,155 @@ class SqliteStore:
 
     async def next_timer(self) -> datetime | None:
         """When the next timer is due."""
-        [(due,)] = await self._reader.call(lambda connection: connection.fetch(NEXT_TIMER))
-        return None if due is None else from_time(due)
+        [(due,)] = await self._reader.call(lambda held: held.fetch(NEXT_TIMER))
+        return _time_or_none(due)
 
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
-        return await self._write(lambda connection: self._desk.claim(connection, claim, self._clock.now()))
+        return await self._write(lambda held: self._desk.claim(held, claim, self._time()))
 
-    async def extend_leases(self, worker: str, items: Sequence[tuple[str, str, int]]) -> Sequence[Key]:
-        """Extend leases (tenant, work, attempt); answers those the worker still holds."""
-        return await self._write(lambda connection: extend(connection, worker, items, self._clock.now()))
+    async def extend_leases(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend the leases of work; answers what the worker still holds."""
+        return await self._write(lambda held: sqlite_work.extend(held, worker, items, self._time()))
+
+    async def release_work(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
+        at = None if due is None else to_time(due)
+        return await self._write(
+            lambda held: sqlite_work.release(held, worker, items, now=self._time(), due=at)
+        )
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""
+        return await self._write(
+            lambda held: sqlite_work.keep_checkpoint(held, worker, item, now=self._time(), data=data)
+        )
 
     async def expired_work(self, limit: int) -> Sequence[WorkRow]:
         """Work whose lease has run out, the longest first."""
-        return await self._read(WORK, EXPIRED_WORK, (self._time(), limit))
+        return await self._read(WORK, sqlite_work.EXPIRED_WORK, (self._time(), limit))
 
-    async def prune(self, limit: int) -> int:
+    async def next_work(self) -> datetime | None:
+        """When work that is not due yet will be, or the next lease of work runs out."""
+        now = {"now": self._time()}
+        [(at,)] = await self._reader.call(lambda held: held.fetch(sqlite_work.NEXT_WORK, now))
+        return _time_or_none(at)
+
+    async def work(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work, by id."""
+        return await self._reader.call(lambda held: sqlite_work.list_work(held, query))
+
+    async def ask(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+        return await self._one(ASK, key)
+
+    async def asks(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks, the oldest first."""
+        return await self._reader.call(lambda held: sqlite_asks.list_asks(held, query))
+
+    async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
+        """Take or extend leases on names; answers those the holder has now."""
+        return await self._write(
+            lambda held: sqlite_leases.hold(held, names, holder, now=self._time(), milliseconds=milliseconds)
+        )
+
+    async def let_go(self, names: Sequence[Key], holder: str) -> None:
+        """Give up leases that the holder has."""
+        await self._write(lambda held: sqlite_leases.let_go(held, names, holder))
+
+    async def lease(self, name: Key) -> LeaseRow | None:
+        """Who holds a name, or held it last and has not let go."""
+        return await self._one(LEASE, name)
+
+    async def messages(self, query: MessageQuery) -> MessagePage:
+        """Messages from a cursor on, in the order they were committed."""
+        return await self._reader.call(lambda held: sqlite_messages.read_messages(held, query))
+
+    async def last_message(self) -> Cursor:
+        """From where to read what is committed from now on."""
+        return await self._reader.call(sqlite_messages.last_message)
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has come; None for one that has not settled anything."""
+        return await self._reader.call(lambda held: sqlite_messages.find_consumer(held, name))
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, when it has lost its lease."""
+        return await self._write(lambda held: sqlite_messages.settle(held, settlement, self._time()))
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters; without a destination, all letters of a message stand on one page."""
+        return await self._reader.call(
+            lambda held: held.snapshot(lambda seen: sqlite_letters.list_letters(seen, query, self._time()))
+        )
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Let dead letters be tried again at once, with all their attempts; answers how many."""
+        return await self._write(lambda held: sqlite_letters.redrive(held, query, self._time()))
+
+    async def retire(self, consumer: str) -> bool:
+        """Forget a consumer and its letters, unless one still holds its lease; whether it is forgotten."""
+        return await self._write(lambda held: sqlite_messages.retire(held, consumer, self._time()))
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters; answers how many."""
+        return await self._write(lambda held: sqlite_letters.discard(held, query))
+
+    async def charts(self) -> Sequence[ChartRow]:
+        """All versions of charts, by name and version."""
+        return await self._read(CHART, ALL_CHARTS, ())
+
+    async def keep_charts(self, charts: Sequence[ChartRow]) -> None:
+        """Store versions of charts; one that is there stays as it is."""
+        await self._write(lambda held: held.write(KEEP_CHART, [*map(CHART.values, charts)]))
+
+    async def replace_chart(self, chart: ChartRow) -> None:
+        """Store a version of a chart in place of the one that is there."""
+        await self._write(lambda held: held.write(CHART.upsert, [CHART.values(chart)]))
+
+    async def prune_requests(self, limit: int) -> int:
         """Delete request ids that have expired; answers how many."""
-        return await self._write(lambda connection: connection.write(PRUNE, [(self._time(), limit)]))
+        return await self._write(lambda held: sqlite_upkeep.prune_requests(held, self._time(), limit))
+
+    async def prune_messages(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers are past; answers how many."""
+        return await self._write(lambda held: sqlite_upkeep.prune_messages(held, to_time(before), limit))
+
+    async def prune_instances(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that have ended before a time, with their history and asks; answers how many.
+
+        A long history goes in several transactions, so that nobody waits long.
+        """
+        count, complete = 0, False
+        while not complete:
+            gone, complete = await self._write(partial(self._prune_some, before, limit - count, chart))
+            count += gone
+        return count
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Nothing is heard: processes on one file do not call each other, and find what is new by looking."""
+
+    async def announce(self, topics: Collection[str]) -> None:
+        """Nobody is told: processes on one file find what is new by looking."""
 
     def _time(self) -> int:
         return to_time(self._clock.now())
 
-    async def _read(self, table: Table[Row], sql: str, values: Sequence[Any] | dict[str, Any]) -> list[Row]:
-        return table.rows(await self._reader.call(lambda connection: connection.fetch(sql, values)))
+    def _prune_some(
+        self, before: datetime, limit: int, chart: str | None, connection: Connection
+    ) -> tuple[int, bool]:
+        return sqlite_upkeep.prune_instances(connection, to_time(before), limit, chart)
+
+    async def _one(self, table: Table[Row], key: Key) -> Row | None:
+        return next(iter(await self._read(table, table.select_one, key)), None)
+
+    async def _read(self, table: Table[Row], sql: str, values: Sequence[Any]) -> list[Row]:
+        return table.rows(await self._reader.call(lambda held: held.fetch(sql, values)))
 
     async def _write(self, job: Callable[[Connection], T]) -> T:
-        return await self._writer.call(lambda connection: connection.transaction(job))
+        return await self._writer.call(lambda held: held.transaction(job))
 
 
 class SqliteDatabase:
@@ -154,12 +337,5 @@ async def sqlite_database(path: str, *, create: bool = True) -> AsyncIterator[Sq
         await thread.stop()
 
 
-def _page(query: InstanceQuery) -> str:
-    """The statement for the filters that are set, so that each combination finds its index."""
-    terms = [
-        "tenant = :tenant",
-        *(term for name, term in FILTERS.items() if getattr(query, name) is not None),
-    ]
-    terms += [] if query.ended is None else [f"ended = {query.ended:d}"]
-    terms += [] if query.after is None else [AFTER]
-    return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT :limit"
+def _time_or_none(stored: int | None) -> datetime | None:
+    return None if stored is None else from_time(stored)

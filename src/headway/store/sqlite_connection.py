@@ -66,7 +66,14 @@ class Connection:
 
     def transaction(self, job: Callable[[Connection], T]) -> T:
         """Run a job in a transaction: all it has written stays, or nothing when it raises."""
-        self.fetch("BEGIN IMMEDIATE")
+        return self._within("BEGIN IMMEDIATE", job)
+
+    def snapshot(self, job: Callable[[Connection], T]) -> T:
+        """Run a job that only reads, and sees everything at one time."""
+        return self._within("BEGIN", job)
+
+    def _within(self, begin: str, job: Callable[[Connection], T]) -> T:
+        self.fetch(begin)
         try:
             answer = job(self)
             self._commit()

@@ -13,8 +13,11 @@ from typing import Any, Generic, TypeVar, get_type_hints
 from headway.codec import Value, decode, encode
 from headway.store.rows import (
     AskRow,
+    ChartRow,
     HistoryRow,
     InstanceRow,
+    LeaseRow,
+    LetterRow,
     MessageRow,
     RecordRow,
     RequestRow,
@@ -28,6 +31,8 @@ Convert = Callable[[Any], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 POSITION = "position"
+STAMP = "stamp"
+"""What orders rows where several write at once; one writes here, so the position alone is the order."""
 
 
 def to_time(at: datetime) -> int:
@@ -69,12 +74,24 @@ class CounterRow(Value):
 
 
 class Table(Generic[Row]):
-    """A table that holds rows of one type, a column for each field."""
+    """A table that holds rows of one type, a column for each field.
 
-    def __init__(self, name: str, row: type[Row], key: tuple[str, ...], fixed: tuple[str, ...] = ()) -> None:
+    Columns `beside` are no fields: their values follow those of a row when it is written.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        row: type[Row],
+        key: tuple[str, ...],
+        *,
+        fixed: tuple[str, ...] = (),
+        beside: tuple[str, ...] = (),
+    ) -> None:
         self.name, self.row, self.key = name, row, key
-        self.columns: tuple[str, ...] = row.__struct_fields__
-        self.given = tuple(column for column in self.columns if column != POSITION)
+        self.columns: tuple[str, ...] = tuple(field for field in row.__struct_fields__ if field != STAMP)
+        stated = tuple(column for column in self.columns if key != (POSITION,) or column != POSITION)
+        self.given = (*stated, *beside)
         where_key = " AND ".join(f"{column} = ?" for column in key)
         self.select = f"SELECT {', '.join(self.columns)} FROM {name}"
         self.select_one = f"{self.select} WHERE {where_key}"
@@ -83,7 +100,7 @@ class Table(Generic[Row]):
         )
         self.delete = f"DELETE FROM {name} WHERE {where_key}"
         self._variable = [column for column in self.given if column not in {*key, *fixed}]
-        self._fields = attrgetter(*self.given)
+        self._fields = attrgetter(*stated)
         types = get_type_hints(row)
         converted = [(i, CONVERTED[types[c]]) for i, c in enumerate(self.columns) if types[c] in CONVERTED]
         self._to = [(place, to) for place, (to, _) in converted]
@@ -102,7 +119,13 @@ class Table(Generic[Row]):
     @property
     def upsert(self) -> str:
         """The statement that inserts a row, or takes the place of the one with its key."""
-        renewed = ", ".join(f"{column} = excluded.{column}" for column in self._variable)
+        return self.upsert_keeping()
+
+    def upsert_keeping(self, *kept: str) -> str:
+        """The same, where some columns stay as they are unless the new row has something there."""
+        new = {column: f"excluded.{column}" for column in self._variable}
+        new |= {column: f"coalesce(excluded.{column}, {column})" for column in kept}
+        renewed = ", ".join(f"{column} = {value}" for column, value in new.items())
         return f"{self.insert} ON CONFLICT ({', '.join(self.key)}) DO UPDATE SET {renewed}"
 
     def update(self, *, but: tuple[str, ...] = ()) -> str:
@@ -130,12 +153,33 @@ class Table(Generic[Row]):
         return self.row(*values)
 
 
-INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "created_at"))
+def place_of(work: WorkRow) -> str:
+    """What work must have in common to be claimed in one go, as JSON: it begins with the tenant."""
+    if work.concurrency is None and work.rate is None and work.affinity is None:
+        return encode((work.tenant, work.handler)).decode()
+    return encode(
+        (
+            work.tenant,
+            work.handler,
+            work.concurrency,
+            work.at_once,
+            work.rate,
+            work.rate_most,
+            work.rate_per,
+            work.affinity,
+        )
+    ).decode()
+
+
+INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "owner", "created_at"))
 HISTORY = Table("history", HistoryRow, key=(POSITION,))
 TIMER = Table("timer", TimerRow, key=("tenant", "id"))
-WORK = Table("work", WorkRow, key=("tenant", "id"))
+WORK = Table("work", WorkRow, key=("tenant", "id"), beside=("place",))
 ASK = Table("ask", AskRow, key=("tenant", "id"))
 MESSAGE = Table("outbox", MessageRow, key=(POSITION,))
+LETTER = Table("letter", LetterRow, key=("destination", POSITION))
+LEASE = Table("lease", LeaseRow, key=("tenant", "name"))
+CHART = Table("chart_version", ChartRow, key=("chart", "version"))
 REQUEST = Table("idempotency", RequestRow, key=("tenant", "key"))
 RECORD = Table("record", RecordRow, key=("tenant", "kind", "key"))
 COUNTER = Table("counter", CounterRow, key=("tenant", "key"))

@@ -11,6 +11,15 @@ from headway.codec import encode
 from headway.errors import StoreError
 from headway.store.port import Changes, Found, Reads, Unit
 from headway.store.rows import InstanceRow
+from headway.store.sqlite_asks import (
+    CHANGE_ASK,
+    CLOSE_ASK,
+    HIDE_ASK,
+    SHOW_ASK,
+    change_values,
+    closing_values,
+    key_of,
+)
 from headway.store.sqlite_connection import ConflictError, Connection
 from headway.store.sqlite_tables import (
     ASK,
@@ -24,6 +33,7 @@ from headway.store.sqlite_tables import (
     WORK,
     Row,
     Table,
+    place_of,
     to_time,
 )
 
@@ -47,9 +57,7 @@ COUNT = (
     "INSERT INTO counter (tenant, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (tenant, key) DO UPDATE SET value = value + excluded.value"
 )
-CLOSE_ASK = ASK.update(
-    but=("instance", "state", "roles", "answers", "form", "shows", "opened_at", "deadline")
-)
+PUT_WORK = WORK.upsert_keeping("checkpoint")
 RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 
 # What is set and taken back in the same unit is gone, and what is asked and answered in it is closed.
@@ -60,10 +68,17 @@ WRITES = (
     Write(attrgetter("history"), HISTORY.values, HISTORY.insert),
     Write(attrgetter("timers"), TIMER.values, TIMER.upsert),
     Write(attrgetter("timers_gone"), tuple, TIMER.delete),
-    Write(attrgetter("work"), WORK.values, WORK.upsert),
     Write(attrgetter("work_gone"), tuple, WORK.delete),
+    Write(attrgetter("asks_renewed"), key_of, HIDE_ASK),
+    Write(attrgetter("asks_renewed"), ASK.values, ASK.upsert),
+    Write(attrgetter("asks_renewed"), key_of, SHOW_ASK),
     Write(attrgetter("asks"), ASK.values, ASK.upsert),
-    Write(attrgetter("asks_closed"), ASK.values, CLOSE_ASK),
+    Write(attrgetter("asks"), key_of, SHOW_ASK),
+    Write(attrgetter("asks_changed"), key_of, HIDE_ASK),
+    Write(attrgetter("asks_changed"), change_values, CHANGE_ASK),
+    Write(attrgetter("asks_changed"), key_of, SHOW_ASK),
+    Write(attrgetter("asks_closed"), key_of, HIDE_ASK),
+    Write(attrgetter("asks_closed"), closing_values, CLOSE_ASK),
     Write(attrgetter("messages"), MESSAGE.values, MESSAGE.insert),
     Write(attrgetter("records"), RECORD.values, RECORD.upsert),
     Write(lambda changes: changes.counters.items(), lambda item: (*item[0], item[1]), COUNT),
@@ -113,12 +128,20 @@ def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[s
 
 
 def _write(connection: Connection, changes: Changes, now: datetime) -> None:
+    _write_work(connection, changes, now)
     for write in WRITES:
         if rows := write.changes(changes):
             changed = connection.write(write.sql, [*map(write.values, rows)])
             if write.each_one and changed != len(rows):
                 raise ConflictError("an instance that was to be changed is not there, or has ended")
     _write_requests(connection, changes, to_time(now))
+
+
+def _write_work(connection: Connection, changes: Changes, now: datetime) -> None:
+    """Keep work; what is due already can be claimed at once."""
+    rows = [[*WORK.values(row), place_of(row) if row.due <= now else None] for row in changes.work]
+    if rows:
+        connection.write(PUT_WORK, rows)
 
 
 def _write_requests(connection: Connection, changes: Changes, now: int) -> None:

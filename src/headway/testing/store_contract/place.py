@@ -12,6 +12,7 @@ from headway.store.rows import (
     AskRow,
     HistoryRow,
     InstanceRow,
+    LetterRow,
     MessageRow,
     RecordRow,
     RequestRow,
@@ -26,9 +27,12 @@ ANY_TEXT = "Łódź 🦉 'quoted' \"twice\" \\ % _ \n\t \u200f"
 
 
 class Place(NamedTuple):
-    """A migrated database of a test's own; `shared` when several stores can be open on it."""
+    """A migrated database of a test's own; `shared` when several stores can be open on it.
 
-    store: Callable[[], Store]
+    `store` makes a store there; a clock that it is given takes the place of the store's time.
+    """
+
+    store: Callable[..., Store]
     shared: bool = True
 
 
@@ -41,8 +45,10 @@ INSTANCE = InstanceRow(
     status="draft",
     ended=False,
     parent=None,
+    owner=None,
     created_at=AT,
     updated_at=AT,
+    journal="00",
     snapshot='{"n":0}',
 )
 HISTORY = HistoryRow(
@@ -59,6 +65,9 @@ HISTORY = HistoryRow(
     reason=None,
     attempt=0,
     data=None,
+    version=1,
+    note=None,
+    hash="00",
 )
 TIMER = TimerRow(tenant="acme", id="t1", instance="i1", event="after.review.remind", due=AT)
 WORK = WorkRow(
@@ -90,6 +99,20 @@ ASK = AskRow(
 MESSAGE = MessageRow(
     tenant="acme", id="m1", instance="i1", kind="emit", name="expense.approved", data=None, at=AT
 )
+LETTER = LetterRow(
+    destination="a",
+    tenant="acme",
+    id="m1",
+    instance="i1",
+    kind="webhook",
+    name="expense.paid",
+    data="{}",
+    at=AT,
+    position=1,
+    attempts=1,
+    due=LONG_AGO,
+    error="500",
+)
 REQUEST = RequestRow(tenant="acme", key="r1", body="hash", answer='{"seq":1}', expires_at=NEVER)
 RECORD = RecordRow(tenant="acme", kind="plan", key="p1", data='{"limit":3}', updated_at=AT)
 
@@ -107,3 +130,13 @@ def work(id: str = "w1", **fields: Any) -> WorkRow:  # noqa: A002 - the row's ow
 def timer(id: str = "t1", **fields: Any) -> TimerRow:  # noqa: A002 - the row's own word
     """A timer like any other, but for these fields."""
     return replace(TIMER, id=id, **fields)
+
+
+def message(id: str = "m1", **fields: Any) -> MessageRow:  # noqa: A002 - the row's own word
+    """A message like any other, but for these fields."""
+    return replace(MESSAGE, id=id, **fields)
+
+
+def letter(position: int = 1, **fields: Any) -> LetterRow:
+    """The letter of a message at a position like any other, but for these fields."""
+    return replace(LETTER, position=position, id=f"m{position}", **fields)

@@ -11,12 +11,13 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreError
-from headway.store.port import Changes, Reads, Store
-from headway.store.rows import InstanceRow
+from headway.store.port import Changes, MessageQuery, Reads, Store, WorkQuery
+from headway.store.rows import AskChange, AskClosing, InstanceRow
 from headway.testing.store_contract.acts import KEY, Blind, Faulty, Transfer, found, writing
 from headway.testing.store_contract.place import (
     ANY_TEXT,
     ASK,
+    AT,
     HISTORY,
     INSTANCE,
     LONG_AGO,
@@ -32,12 +33,19 @@ from headway.testing.store_contract.place import (
 INSTANCES = {
     "plain": INSTANCE,
     "any text": replace(
-        INSTANCE, tenant=ANY_TEXT, id=ANY_TEXT, chart=ANY_TEXT, status=ANY_TEXT, parent=ANY_TEXT, ended=True
+        INSTANCE,
+        tenant=ANY_TEXT,
+        id=ANY_TEXT,
+        chart=ANY_TEXT,
+        status=ANY_TEXT,
+        parent=ANY_TEXT,
+        owner=ANY_TEXT,
+        ended=True,
     ),
     "extremes": replace(
         INSTANCE, seq=2**31 - 1, created_at=LONG_AGO, updated_at=NEVER, snapshot="x" * 300_000
     ),
-    "empty texts": replace(INSTANCE, tenant="", id="", chart="", status="", parent="", snapshot=""),
+    "empty texts": replace(INSTANCE, tenant="", id="", chart="", status="", parent="", owner="", snapshot=""),
 }
 EVERYTHING: dict[str, Any] = {
     "created": [INSTANCE],
@@ -45,7 +53,8 @@ EVERYTHING: dict[str, Any] = {
     "timers": [TIMER],
     "work": [WORK],
     "asks": [ASK],
-    "asks_closed": [ASK],
+    "asks_changed": [AskChange("acme", "a1", ("chief",), "ann")],
+    "asks_closed": [AskClosing("acme", "a1", AT, "ann", "approve")],
     "messages": [MESSAGE],
     "requests": [REQUEST],
     "records": [RECORD],
@@ -62,7 +71,14 @@ ALL_KEYS: dict[str, Any] = {
 async def is_empty(store: Store) -> bool:
     """Whether a store holds nothing of `EVERYTHING` that can be read."""
     seen = await found(store, **ALL_KEYS)
-    rest = [await store.history(KEY), await store.due_timers(10), await store.next_timer()]
+    rest = [
+        await store.history(KEY),
+        await store.due_timers(10),
+        await store.next_timer(),
+        await store.work(WorkQuery(tenant="acme")),
+        await store.ask(("acme", "a1")),
+        (await store.messages(MessageQuery())).messages,
+    ]
     return not any([seen.instances, seen.requests, seen.records, seen.counters, *rest])
 
 

@@ -1,6 +1,6 @@
-"""Timers that come due, and request ids that have had their time."""
+"""Timers that come due, and rows that have had their time."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
+# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
 
 from __future__ import annotations
 
@@ -9,16 +9,50 @@ from datetime import timedelta
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Store
+from headway.store.port import AskQuery, InstanceQuery, MessageQuery, Settlement, Store
+from headway.store.rows import AskClosing, Cursor, InstanceRow
 from headway.testing.store_contract.acts import found, writing
-from headway.testing.store_contract.place import ANY_TEXT, LONG_AGO, NEVER, REQUEST, timer
+from headway.testing.store_contract.place import (
+    ANY_TEXT,
+    ASK,
+    AT,
+    HISTORY,
+    LONG_AGO,
+    NEVER,
+    REQUEST,
+    instance,
+    message,
+    timer,
+)
 
 SECOND = timedelta(seconds=1)
+HOUR = 3_600_000
+
+
+async def settled(store: Store, consumer: str, cursor: Cursor) -> None:
+    """A consumer that has come so far."""
+    await store.hold([("", consumer)], "n1", HOUR)
+    assert await store.settle(Settlement(consumer, "n1", cursor))
+
+
+async def ids_of_instances(store: Store, tenant: str = "acme") -> list[str]:
+    """Which instances a tenant has."""
+    return [row.id for row in await store.instances(InstanceQuery(tenant=tenant))]
+
+
+async def lives(store: Store, *rows: InstanceRow) -> None:
+    """Write instances, each with two lines of history and an ask that was answered."""
+    for row in rows:
+        of = {"tenant": row.tenant, "instance": row.id}
+        ask = replace(ASK, id=f"ask of {row.id}", **of)
+        lines = [replace(HISTORY, seq=seq, **of) for seq in (1, 2)]
+        closing = AskClosing(ask.tenant, ask.id, AT, "ann", "approve")
+        await store.run(writing(created=[row], history=lines, asks=[ask], asks_closed=[closing]))
 
 
 @pytest.mark.mission("ENG-9", "ENG-17")
-class UpkeepContract:
-    """What the engine does by itself."""
+class TimersContract:
+    """Timers are found when they are due."""
 
     async def test_due_timers_come_in_due_order(self, store: Store) -> None:
         """The longest overdue first, of all tenants, none that is to come, so many as were asked for."""
@@ -57,11 +91,75 @@ class UpkeepContract:
         await store.run(writing(timers_gone=[("acme", "t1")]))
         assert await store.due_timers(10) == [timer(tenant="other")]
 
+
+@pytest.mark.mission("ENG-17")
+class PruningContract:
+    """What is no longer needed is deleted, a bounded number at a time, and nothing else."""
+
     @pytest.mark.mission("ENG-6")
     async def test_only_expired_request_ids_are_pruned(self, store: Store) -> None:
         """So many as were asked for at a time, until none is left; those that count stay."""
         past = await store.now() - SECOND
         expired = [replace(REQUEST, key=f"old{n}", expires_at=past) for n in range(5)]
         await store.run(writing(requests=[REQUEST, *expired]))
-        assert [await store.prune(3) for _ in range(3)] == [3, 2, 0]
+        assert [await store.prune_requests(3) for _ in range(3)] == [3, 2, 0]
         assert (await found(store, requests={("acme", "r1")})).requests == {("acme", "r1"): REQUEST}
+
+    @pytest.mark.mission("ENG-5")
+    async def test_old_messages_are_pruned_once_all_consumers_are_past(self, store: Store) -> None:
+        """The slowest consumer decides, and the time; what is left is read on as if nothing had happened."""
+        await store.run(writing(messages=[message(f"m{n}", at=AT + n * SECOND) for n in range(8)]))
+        sent = (await store.messages(MessageQuery())).messages
+        await settled(store, "fast", sent[7].cursor)
+        await settled(store, "slow", sent[4].cursor)
+        assert await store.prune_messages(AT, 10) == 0
+        assert await store.prune_messages(AT + 3 * SECOND, 10) == 3
+        assert [await store.prune_messages(NEVER, 1) for _ in range(3)] == [1, 1, 0]
+        assert (await store.messages(MessageQuery())).messages == sent[5:]
+        await settled(store, "slow", sent[7].cursor)
+        assert await store.prune_messages(NEVER, 10) == 3
+        await store.run(writing(messages=[message("next")]))
+        [after] = (await store.messages(MessageQuery(after=sent[7].cursor))).messages
+        assert after.id == "next"
+
+    @pytest.mark.mission("ENG-5")
+    async def test_messages_that_nobody_consumes_are_pruned_by_time(self, store: Store) -> None:
+        """Without a consumer there is nobody to wait for."""
+        await store.run(writing(messages=[message("old", at=LONG_AGO), message("new")]))
+        assert await store.prune_messages(AT, 10) == 1
+        assert [row.id for row in (await store.messages(MessageQuery())).messages] == ["new"]
+
+    @pytest.mark.mission("ENG-7")
+    async def test_instances_that_ended_long_ago_are_pruned_with_all_they_had(self, store: Store) -> None:
+        """History and asks go with them; those that live, ended later, or are of another tenant's id stay."""
+        old = {"ended": True, "updated_at": AT - SECOND}
+        gone = [instance(f"gone{n}", **old) for n in range(3)]
+        kept = [instance("late", ended=True, updated_at=AT), instance("live", updated_at=LONG_AGO)]
+        await lives(store, *gone, *kept, instance("gone0", tenant="other", updated_at=LONG_AGO))
+        assert [await store.prune_instances(AT, 2) for _ in range(3)] == [2, 1, 0]
+        assert await ids_of_instances(store) == ["late", "live"]
+        for row in gone:
+            assert not await store.history((row.tenant, row.id))
+            assert not await store.ask((row.tenant, f"ask of {row.id}"))
+            assert not await store.asks(AskQuery(tenant="acme", instance=row.id, open=False))
+        for row in kept:
+            assert len(await store.history((row.tenant, row.id))) == 2
+            assert await store.ask((row.tenant, f"ask of {row.id}"))
+        assert len(await store.history(("other", "gone0"))) == 2
+
+    @pytest.mark.mission("ENG-7")
+    async def test_instances_of_one_chart_are_pruned(self, store: Store) -> None:
+        """Each chart may have its own time to keep; the one that ended first goes first, of all tenants."""
+        old = {"ended": True, "chart": "leave"}
+        rows = [
+            instance("b", updated_at=AT - SECOND, **old),
+            instance("a", updated_at=LONG_AGO, **old),
+            instance("x", updated_at=LONG_AGO, ended=True),
+            instance("c", updated_at=LONG_AGO, tenant="other", **old),
+        ]
+        await lives(store, *rows)
+        assert await store.prune_instances(AT, 10, chart="none") == 0
+        assert await store.prune_instances(AT, 2, chart="leave") == 2
+        assert (await ids_of_instances(store), await ids_of_instances(store, "other")) == (["b", "x"], [])
+        assert await store.prune_instances(AT, 10, chart="leave") == 1
+        assert await store.prune_instances(AT, 10) == 1

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Claim, Store
+from headway.store.port import Claim, Store, WorkQuery
 from headway.store.rows import WorkRow
 from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, LONG_AGO, NEVER, Place, work
+from headway.testing.store_contract.place import ANY_TEXT, AT, LONG_AGO, NEVER, Place, work
 
 SECOND = timedelta(seconds=1)
 FULL = work(
@@ -30,16 +30,33 @@ FULL = work(
     lease=5_000,
     affinity=ANY_TEXT,
     concurrency=ANY_TEXT,
+    at_once=3,
+    rate=ANY_TEXT,
+    rate_most=4,
+    rate_per=5_000,
     checkpoint=ANY_TEXT,
 )
 WAITING = [
     work("late"),
-    work("soon", due=NEVER),
+    work("soon", due=NEVER, instance="i2"),
     work("urgent", priority=9),
     work("oldest", due=LONG_AGO),
     work("mail", queue="mail", handler="post"),
     work("theirs", tenant="other", due=LONG_AGO),
     work("taken", worker="someone", leased_until=NEVER, started_at=LONG_AGO),
+]
+PAGES: list[tuple[dict[str, Any], str]] = [
+    ({}, "late mail oldest soon taken urgent"),
+    ({"queue": "mail"}, "mail"),
+    ({"leased": True}, "taken"),
+    ({"leased": False, "queue": "default"}, "late oldest soon urgent"),
+    ({"ids": ("urgent", "soon", "none", "theirs")}, "soon urgent"),
+    ({"ids": ("soon", "taken"), "leased": True}, "taken"),
+    ({"ids": ()}, ""),
+    ({"limit": 2}, "late mail"),
+    ({"after": "mail", "limit": 2}, "oldest soon"),
+    ({"after": "n", "queue": "default", "leased": False}, "oldest soon urgent"),
+    ({"after": "urgent"}, ""),
 ]
 CLAIMS: list[tuple[dict[str, Any], str]] = [
     ({"tenants": ("acme",)}, "urgent oldest late"),
@@ -96,6 +113,80 @@ class WorkContract:
         await store.run(writing(work=[work(attempt=2, checkpoint="{}")]))
         [row] = await store.claim_work(claim())
         assert (row.attempt, row.checkpoint) == (2, "{}")
+
+    async def test_a_next_attempt_goes_on_from_the_checkpoint(self, store: Store) -> None:
+        """What an attempt has kept outlives it, and whoever has lost the lease keeps nothing."""
+        await store.run(writing(work=[work()]))
+        await store.claim_work(claim("w"))
+        assert await store.checkpoint("w", ("acme", "w1", 1), ANY_TEXT)
+        await store.run(writing(work=[work(attempt=2)]))
+        [row] = await store.claim_work(claim("x"))
+        assert (row.attempt, row.checkpoint) == (2, ANY_TEXT)
+        late = [("w", 1), ("w", 2), ("x", 1)]
+        assert not any([await store.checkpoint(name, ("acme", "w1", n), "late") for name, n in late])
+        assert not await store.checkpoint("x", ("other", "w1", 2), "theirs")
+        [row] = await store.work(WorkQuery("acme"))
+        assert row.checkpoint == ANY_TEXT
+
+    async def test_an_expired_lease_keeps_no_checkpoint(self, store: Store) -> None:
+        """A worker that was too slow is told so."""
+        past = await store.now() - SECOND
+        await store.run(writing(work=[work(worker="w", leased_until=past)]))
+        assert not await store.checkpoint("w", ("acme", "w1", 1), "late")
+        assert [row.checkpoint for row in await store.work(WorkQuery("acme"))] == [None]
+
+    async def test_released_work_can_be_claimed_again(self, store: Store) -> None:
+        """At once or from a time on, the same attempt; only what the worker held is released."""
+        items = [work("a"), work("b"), work("c"), work("x", worker="x", leased_until=NEVER)]
+        await store.run(writing(work=items))
+        await store.claim_work(claim("w", limit=3))
+        assert await store.release_work("w", [("acme", "a", 1), ("acme", "x", 1), ("acme", "b", 2)]) == [
+            ("acme", "a")
+        ]
+        assert await store.release_work("w", [("acme", "b", 1)], NEVER) == [("acme", "b")]
+        assert not await store.release_work("w", [("acme", "b", 1), ("other", "c", 1), ("acme", "none", 1)])
+        assert not await store.extend_leases("w", [("acme", "a", 1)])
+        waiting = [row for row in await store.work(WorkQuery("acme")) if row.worker is None]
+        assert waiting == [work("a"), work("b", due=NEVER)]
+        assert ids(await store.claim_work(claim("y"))) == ["a"]
+
+    async def test_work_whose_lease_has_run_out_is_not_released(self, store: Store) -> None:
+        """It is the rescue's to decide."""
+        past = await store.now() - SECOND
+        await store.run(writing(work=[work(worker="w", leased_until=past)]))
+        assert not await store.release_work("w", [("acme", "w1", 1)])
+        assert ids(await store.expired_work(10)) == ["w1"]
+
+    async def test_the_next_time_at_which_work_needs_something_is_known(self, store: Store) -> None:
+        """The earliest of all due times and ends of leases, in every queue and of every tenant."""
+        assert await store.next_work() is None
+        expected = [NEVER - n * SECOND for n in range(5)]
+        rows = [
+            work("a", due=expected[0], queue="z"),
+            work("b", due=expected[1], priority=9, concurrency="k"),
+            work("c", worker="w", leased_until=expected[2]),
+            work("d", due=expected[3], tenant="other"),
+            work("e", due=expected[4], affinity="x"),
+        ]
+        await store.run(writing(work=[work("due", due=AT), work("lost", worker="w", leased_until=AT)]))
+        for row, due in zip(rows, expected, strict=True):
+            await store.run(
+                writing(work=[row, work("late", due=NEVER), work("l", concurrency="k", due=NEVER)])
+            )
+            assert await store.next_work() == due
+        await store.run(writing(work_gone=[("acme", "e"), ("other", "d")]))
+        assert await store.next_work() == expected[2]
+
+    @pytest.mark.mission("ENG-14")
+    @pytest.mark.parametrize(("wanted", "expected"), PAGES, ids=str)
+    async def test_a_list_of_work_holds_what_was_asked_for(
+        self, store: Store, wanted: dict[str, Any], expected: str
+    ) -> None:
+        """Every filter, alone and with others, by id, of one tenant."""
+        await store.run(writing(work=WAITING))
+        rows = await store.work(WorkQuery("acme", **wanted))
+        assert ids(rows) == expected.split()
+        assert all(row in WAITING for row in rows)
 
     async def test_work_that_is_gone_cannot_be_claimed(self, store: Store) -> None:
         """Cancelled work disappears, and only that."""

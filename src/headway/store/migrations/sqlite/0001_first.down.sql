@@ -1,7 +1,12 @@
 DROP TABLE counter;
 DROP TABLE record;
 DROP TABLE idempotency;
+DROP TABLE pace;
+DROP TABLE lease;
+DROP TABLE letter;
+DROP TABLE consumer;
 DROP TABLE outbox;
+DROP TABLE ask_audience;
 DROP TABLE ask;
 DROP TABLE work;
 DROP TABLE timer;

@@ -20,15 +20,19 @@ CREATE TABLE instance (
     status     TEXT NOT NULL,
     ended      INTEGER NOT NULL CHECK (ended IN (0, 1)),
     parent     TEXT,
+    owner      TEXT,
     created_at INTEGER NOT NULL,
     updated_at INTEGER NOT NULL,
+    journal    TEXT NOT NULL,
     snapshot   TEXT NOT NULL,
     UNIQUE (tenant, id)
 ) STRICT;
 CREATE INDEX instance_by_tenant ON instance (tenant);
 CREATE INDEX instance_by_status ON instance (tenant, chart, status);
 CREATE INDEX instance_by_parent ON instance (tenant, parent) WHERE parent IS NOT NULL;
+CREATE INDEX instance_by_owner ON instance (tenant, owner) WHERE owner IS NOT NULL;
 CREATE INDEX instance_live ON instance (tenant) WHERE ended = 0;
+CREATE INDEX instance_ended ON instance (chart, updated_at) WHERE ended = 1;
 
 -- AUTOINCREMENT: who follows the positions must never see one that was used before.
 CREATE TABLE history (
@@ -45,7 +49,10 @@ CREATE TABLE history (
     actor      TEXT NOT NULL,
     reason     TEXT,
     attempt    INTEGER NOT NULL,
-    data       TEXT
+    data       TEXT,
+    version    INTEGER NOT NULL,
+    note       TEXT,
+    hash       TEXT NOT NULL
 ) STRICT;
 CREATE INDEX history_by_instance ON history (tenant, instance);
 
@@ -60,6 +67,8 @@ CREATE TABLE timer (
 CREATE INDEX timer_by_due ON timer (due, tenant, id);
 
 -- Waiting work has no worker; leased work has one, and a time at which the lease ends.
+-- `place` is what work must have in common to be claimed in one go: its tenant, handler and limits. It is
+-- empty until the work is due, so that who looks for work does not meet what is for later.
 CREATE TABLE work (
     tenant       TEXT NOT NULL,
     id           TEXT NOT NULL,
@@ -75,14 +84,21 @@ CREATE TABLE work (
     lease        INTEGER NOT NULL,
     affinity     TEXT,
     concurrency  TEXT,
+    at_once      INTEGER NOT NULL,
+    rate         TEXT,
+    rate_most    INTEGER NOT NULL,
+    rate_per     INTEGER NOT NULL,
     worker       TEXT,
     leased_until INTEGER,
     started_at   INTEGER,
     checkpoint   TEXT,
+    place        TEXT,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
-CREATE INDEX work_waiting ON work (queue, priority, tenant, due, id) WHERE worker IS NULL;
+CREATE INDEX work_waiting ON work (queue, priority, place, due, id) WHERE worker IS NULL AND place IS NOT NULL;
+CREATE INDEX work_for_later ON work (due) WHERE worker IS NULL AND place IS NULL;
 CREATE INDEX work_leased ON work (leased_until, tenant, id) WHERE worker IS NOT NULL;
+CREATE INDEX work_at_once ON work (tenant, concurrency) WHERE worker IS NOT NULL AND concurrency IS NOT NULL;
 
 CREATE TABLE ask (
     tenant        TEXT NOT NULL,
@@ -104,6 +120,18 @@ CREATE TABLE ask (
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX ask_open ON ask (tenant, opened_at, id) WHERE closed_at IS NULL;
+CREATE INDEX ask_closed ON ask (tenant, opened_at, id) WHERE closed_at IS NOT NULL;
+CREATE INDEX ask_open_by_instance ON ask (tenant, instance, opened_at, id) WHERE closed_at IS NULL;
+CREATE INDEX ask_closed_by_instance ON ask (tenant, instance, opened_at, id) WHERE closed_at IS NOT NULL;
+
+-- Whom an open ask is for: roles, and the person it is delegated to as `@id`.
+CREATE TABLE ask_audience (
+    tenant    TEXT NOT NULL,
+    audience  TEXT NOT NULL,
+    opened_at INTEGER NOT NULL,
+    ask       TEXT NOT NULL,
+    PRIMARY KEY (tenant, audience, opened_at, ask)
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE outbox (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -115,6 +143,56 @@ CREATE TABLE outbox (
     data     TEXT,
     at       INTEGER NOT NULL
 ) STRICT;
+
+CREATE TABLE consumer (
+    name     TEXT PRIMARY KEY,
+    stamp    INTEGER NOT NULL,
+    position INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Messages that a destination has not taken at once. `head`: the first that waits, of its instance.
+CREATE TABLE letter (
+    destination TEXT NOT NULL,
+    tenant      TEXT NOT NULL,
+    id          TEXT NOT NULL,
+    instance    TEXT NOT NULL,
+    kind        TEXT NOT NULL,
+    name        TEXT NOT NULL,
+    data        TEXT,
+    at          INTEGER NOT NULL,
+    position    INTEGER NOT NULL,
+    attempts    INTEGER NOT NULL,
+    due         INTEGER NOT NULL,
+    error       TEXT NOT NULL,
+    dead        INTEGER NOT NULL CHECK (dead IN (0, 1)),
+    head        INTEGER NOT NULL DEFAULT 0 CHECK (head IN (0, 1 - dead)),
+    PRIMARY KEY (destination, position)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX letter_waiting ON letter (destination, tenant, instance, position) WHERE dead = 0;
+CREATE UNIQUE INDEX letter_head ON letter (destination, tenant, instance) WHERE head = 1;
+CREATE INDEX letter_due ON letter (destination, due, position) WHERE head = 1;
+CREATE INDEX letter_by_destination ON letter (dead, destination, position);
+CREATE INDEX letter_by_both ON letter (dead, destination, tenant, position);
+CREATE INDEX letter_by_tenant ON letter (dead, tenant, position, destination);
+CREATE INDEX letter_by_position ON letter (dead, position, destination);
+CREATE INDEX letter_by_id ON letter (id);
+
+CREATE TABLE lease (
+    tenant TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    holder TEXT NOT NULL,
+    until  INTEGER NOT NULL,
+    PRIMARY KEY (tenant, name)
+) STRICT, WITHOUT ROWID;
+
+-- How long the items of a rate that were handed out use it up; from then on it has all its room again.
+CREATE TABLE pace (
+    tenant  TEXT NOT NULL,
+    rate    TEXT NOT NULL,
+    free_at INTEGER NOT NULL,
+    PRIMARY KEY (tenant, rate)
+) STRICT, WITHOUT ROWID;
+CREATE INDEX pace_by_time ON pace (free_at);
 
 CREATE TABLE idempotency (
     tenant     TEXT NOT NULL,

@@ -1,0 +1,65 @@
+"""Instances and their history: pages of them, and the end of those that are long over."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.store.port import InstanceQuery
+from headway.store.postgres_query import Where
+from headway.store.postgres_tables import HISTORY, INSTANCE
+
+IN_ORDER = "no > 0"
+"""What all instances have, and what only those who list them say: it opens the indexes for lists to them."""
+ONE_INSTANCE = f"{INSTANCE.select} WHERE tenant = $1 AND id = $2"
+AFTER = "no > (SELECT no FROM instance WHERE tenant = $1 AND id = {})"
+NAMES = "SELECT tenant, id FROM instance WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3"
+LIVING = (
+    f"{INSTANCE.select} WHERE (tenant, id) > ($1, $2) AND chart = $3 AND NOT ended"
+    " ORDER BY tenant, id LIMIT $4"
+)
+JOURNALS = (
+    "SELECT DISTINCT tenant, instance FROM history WHERE (tenant, instance) > ($1, $2)"
+    " ORDER BY tenant, instance LIMIT $3"
+)
+PAGE_OF_HISTORY = (
+    f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
+)
+# The first part steps from chart to chart: each may be kept for a time of its own.
+PRUNE_INSTANCES = """
+WITH RECURSIVE kind AS (
+    (SELECT chart FROM instance WHERE ended AND $3::text IS NULL ORDER BY chart LIMIT 1)
+    UNION ALL
+    SELECT next.chart FROM kind CROSS JOIN LATERAL (
+        SELECT chart FROM instance WHERE ended AND chart > kind.chart ORDER BY chart LIMIT 1
+    ) AS next
+), old AS MATERIALIZED (
+    SELECT ended.* FROM (SELECT chart FROM kind UNION ALL SELECT $3::text) AS kind CROSS JOIN LATERAL (
+        SELECT ctid AS location, tenant, id FROM instance
+        WHERE ended AND chart = kind.chart AND ended_at < $1
+        ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) AS ended LIMIT $2
+), lines AS (
+    DELETE FROM history AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
+), asked AS (
+    DELETE FROM ask AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
+    RETURNING held.tenant, held.id
+), audience AS (
+    DELETE FROM ask_audience AS held USING asked WHERE held.tenant = asked.tenant AND held.ask = asked.id
+)
+DELETE FROM instance AS held USING old WHERE held.ctid = old.location RETURNING 1
+"""
+
+
+def page_of_instances(query: InstanceQuery) -> tuple[str, list[Any]]:
+    """The statement for the filters that are set."""
+    where = Where()
+    where.add(IN_ORDER)
+    where.equal(
+        tenant=query.tenant, chart=query.chart, status=query.status, parent=query.parent, owner=query.owner
+    )
+    if query.ended is not None:
+        where.add("ended" if query.ended else "NOT ended")
+    if query.after is not None:
+        where.add(AFTER, query.after)
+    limit = where.bind(query.limit)
+    return f"{INSTANCE.select} {where} ORDER BY no LIMIT {limit}", where.values

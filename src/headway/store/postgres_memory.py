@@ -1,0 +1,114 @@
+"""What a node last saw of the database: instances and their versions, and the time.
+
+A unit may decide on it without reading, because the statement that writes checks every version it rests on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+
+from headway.store.rows import InstanceRow, Key
+
+Version = tuple[tuple[int, int], int]
+"""Where a row was found and which transaction wrote it: together they name one version of it."""
+
+INSTANCES_KEPT = 10_000
+CHARACTERS_KEPT = 10_000_000
+KEPT_FOR = 600.0
+"""Seconds, in which the ids of transactions do not begin again."""
+TIME_IS_GOOD_FOR = 1.0
+"""Seconds, in which no two clocks drift apart by much."""
+SET_BACK = timedelta(minutes=1)
+"""No answer is late by so much: someone has set the database's clock."""
+EARLIEST = datetime.min.replace(tzinfo=UTC)
+
+Monotonic = Callable[[], float]
+
+
+class Remembered(NamedTuple):
+    """A version of an instance: its contents, its stamp, and since when it is remembered."""
+
+    row: InstanceRow
+    version: Version
+    stamp: int
+    since: float
+
+
+class Memory:
+    """The instances that were read or written last; a version is what it was, for ever, or gone."""
+
+    def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._kept: OrderedDict[Key, Remembered] = OrderedDict()
+        self._characters = 0
+
+    def recall(self, keys: Iterable[Key]) -> dict[Key, Remembered] | None:
+        """All of these instances, or None when one of them is not known."""
+        oldest = self._monotonic() - KEPT_FOR
+        recalled: dict[Key, Remembered] = {}
+        for key in keys:
+            known = self._kept.get(key)
+            if known is None or known.since < oldest:
+                return None
+            recalled[key] = known
+        return recalled
+
+    def keep(self, versions: Iterable[tuple[InstanceRow, Version, int]]) -> None:
+        """Remember versions in place of those before, and forget those that were not needed for longest."""
+        since, kept = self._monotonic(), self._kept
+        for row, version, stamp in versions:
+            key = (row.tenant, row.id)
+            before = kept.pop(key, None)
+            self._characters += len(row.snapshot) - (len(before.row.snapshot) if before else 0)
+            kept[key] = Remembered(row, version, stamp, since)
+        while len(kept) > INSTANCES_KEPT or self._characters > CHARACTERS_KEPT:
+            _, oldest = kept.popitem(last=False)
+            self._characters -= len(oldest.row.snapshot)
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """These have changed, or may have."""
+        for key in keys:
+            gone = self._kept.pop(key, None)
+            self._characters -= len(gone.row.snapshot) if gone else 0
+
+    def clear(self) -> None:
+        """It may be another database now, which knows the same versions with other contents."""
+        self._kept.clear()
+        self._characters = 0
+
+
+class Tide:
+    """The database's time between two answers: what it was in one of them, and what has passed since.
+
+    It is not ahead of the database's, because an answer takes its time, and not behind what was seen.
+    """
+
+    def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._at = self._last = EARLIEST
+        self._since = float("-inf")
+
+    def now(self) -> datetime | None:
+        """The time, or None when the database has not told it for too long."""
+        passed = self._monotonic() - self._since
+        if passed > 2 * TIME_IS_GOOD_FOR:
+            return None
+        self._last = max(self._last, self._at + timedelta(seconds=passed))
+        return self._last
+
+    def told(self, at: datetime) -> None:
+        """The database has told its time; the answer that was quickest tells most."""
+        monotonic = self._monotonic()
+        passed = monotonic - self._since
+        if passed > TIME_IS_GOOD_FOR or at >= self._at + timedelta(seconds=passed):
+            self._at, self._since = at, monotonic
+        if self._last - at > SET_BACK:
+            self._at, self._since, self._last = at, monotonic, at
+
+    def reached(self, at: datetime) -> None:
+        """The database has acted as it does from this time on."""
+        self._last = max(self._last, at)

@@ -1,0 +1,140 @@
+"""Messages as a log that misses nothing, how far its consumers are, and the letters they owe."""
+
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.postgres_query import NOW, TIME, Where
+from headway.store.postgres_tables import LETTER, MESSAGE, listed
+from headway.store.rows import Cursor
+
+BEFORE_ALL_UNDER_WAY = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
+PAST_ALL_CONSUMERS = """
+NOT EXISTS (
+    SELECT 1 FROM consumer WHERE (consumer.stamp, consumer.position) < (outbox.stamp, outbox.position)
+)
+"""
+LAST_MESSAGE = f"SELECT {BEFORE_ALL_UNDER_WAY}"
+RETIRE = f"""
+WITH busy AS (
+    SELECT 1 FROM lease WHERE tenant = '' AND name = $2 AND until > {NOW}
+), lease_gone AS (
+    DELETE FROM lease WHERE tenant = '' AND name = $2 AND NOT EXISTS (SELECT 1 FROM busy)
+), letters_gone AS (
+    DELETE FROM letter WHERE destination = $2 AND NOT EXISTS (SELECT 1 FROM busy)
+), consumer_gone AS (
+    DELETE FROM consumer WHERE name = $2 AND NOT EXISTS (SELECT 1 FROM busy)
+)
+SELECT NOT EXISTS (SELECT 1 FROM busy)
+"""
+CONSUMER = "SELECT stamp, position FROM consumer WHERE name = $1"
+PRUNE_MESSAGES = f"""
+DELETE FROM outbox WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM outbox WHERE at < $1 AND {PAST_ALL_CONSUMERS} LIMIT $2 FOR UPDATE SKIP LOCKED
+)) RETURNING 1
+"""
+SETTLE = f"""
+WITH mine AS MATERIALIZED (
+    SELECT 1 FROM lease WHERE tenant = '' AND name = $2 AND holder = $3 AND until > {NOW} FOR UPDATE
+), reached AS (
+    INSERT INTO consumer (name, stamp, position) SELECT $2, $4::bigint, $5::bigint FROM mine
+    ON CONFLICT (name) DO UPDATE SET stamp = excluded.stamp, position = excluded.position
+), written AS (
+    {LETTER.insert.format(rows="$6::letter_given[]")} WHERE EXISTS (SELECT 1 FROM mine) {LETTER.renewal}
+), arrived AS (
+    DELETE FROM letter
+    WHERE destination = $2 AND position = ANY($7::bigint[]) AND EXISTS (SELECT 1 FROM mine)
+)
+SELECT count(*) FROM mine
+"""
+FIRST_OF_ITS_INSTANCE = f"""
+NOT dead AND due <= {TIME} AND NOT EXISTS (
+    SELECT 1 FROM letter AS ahead
+    WHERE ahead.destination = letter.destination AND ahead.tenant = letter.tenant
+    AND ahead.instance = letter.instance AND ahead.position < letter.position AND NOT ahead.dead
+)
+"""
+
+
+def page_of_messages(query: MessageQuery) -> tuple[str, list[Any]]:
+    """The statement that answers with the end of the log in each line, and one line at least."""
+    where = Where()
+    where.add(f"stamp < {BEFORE_ALL_UNDER_WAY}")
+    where.add("(stamp, position) > ({}, {})", *query.after)
+    where.equal(tenant=query.tenant)
+    if query.kinds:
+        where.add("kind = ANY({}::text[])", query.kinds)
+    limit = where.bind(query.limit)
+    return (
+        f"SELECT last.stamp, last.position, {listed(MESSAGE.columns, 'page.')} FROM (SELECT 1) AS one"
+        f" LEFT JOIN (SELECT stamp, position FROM outbox WHERE stamp < {BEFORE_ALL_UNDER_WAY}"
+        " ORDER BY stamp DESC, position DESC LIMIT 1) AS last ON true"
+        f" LEFT JOIN ({MESSAGE.select} {where} ORDER BY stamp, position LIMIT {limit}) AS page ON true"
+        " ORDER BY page.stamp, page.position"
+    ), where.values
+
+
+def message_page(query: MessageQuery, records: Sequence[Sequence[Any]]) -> MessagePage:
+    """Messages, and the cursor: of the last one, or the end of the log when that is all there is."""
+    rows = MESSAGE.rows(columns for _, _, *columns in records if columns[0] is not None)
+    if len(rows) == query.limit and rows:
+        return MessagePage(rows, rows[-1].cursor)
+    stamp, position, *_ = records[0]
+    end = Cursor() if stamp is None else Cursor(stamp, position)
+    return MessagePage(rows, max(query.after, end))
+
+
+def settling(settlement: Settlement, now: datetime | None) -> list[Any]:
+    """The parameters of `SETTLE`."""
+    letters = {(letter.destination, letter.position): letter for letter in settlement.letters}
+    delivered = {*settlement.delivered} - {
+        position for destination, position in letters if destination == settlement.consumer
+    }
+    values = LETTER.values(letters[key] for key in sorted(letters))
+    return [now, settlement.consumer, settlement.holder, *settlement.cursor, values, sorted(delivered)]
+
+
+def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
+    """The statement for the filters that are set; a page ends with a position, whoever shares that."""
+    where = _letters(query)
+    if query.dead is not None:
+        where.add("dead" if query.dead else "NOT dead")
+    if query.due:
+        where.add(FIRST_OF_ITS_INSTANCE, now)
+    limit = where.bind(query.limit)
+    page = f"{LETTER.select} {where} ORDER BY position FETCH FIRST {limit} ROWS WITH TIES"
+    return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
+
+
+def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
+    """The statement that gives dead letters all their attempts again."""
+    where, found = _dead_letters(query)
+    again = f"dead = false, attempts = 0, due = {TIME.format(where.bind(now))}"
+    return f"UPDATE letter SET {again} WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
+
+
+def discarding(query: LetterQuery) -> tuple[str, list[Any]]:
+    """The statement that deletes dead letters."""
+    where, found = _dead_letters(query)
+    return f"DELETE FROM letter WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
+
+
+def _dead_letters(query: LetterQuery) -> tuple[Where, str]:
+    where = _letters(query)
+    where.add("dead")
+    limit = where.bind(query.limit)
+    return where, f"SELECT ctid FROM letter {where} ORDER BY position, destination LIMIT {limit} FOR UPDATE"
+
+
+def _letters(query: LetterQuery) -> Where:
+    where = Where()
+    where.equal(destination=query.destination, tenant=query.tenant)
+    where.add("position > {}", query.after)
+    if query.ids:
+        where.add("id = ANY({}::text[])", query.ids)
+    return where

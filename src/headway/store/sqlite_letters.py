@@ -1,0 +1,164 @@
+"""Letters on SQLite. The first that waits of each instance is marked, so that what is due is found soon."""
+
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headway.codec import encode, replace
+from headway.store.port import LetterQuery, Settlement
+from headway.store.rows import LetterRow
+from headway.store.sqlite_connection import Connection
+from headway.store.sqlite_tables import LETTER
+
+Line = tuple[str, str, str]
+"""A destination, a tenant and an instance, whose letters stand in line."""
+
+PUT = f"{LETTER.upsert}, head = 0"
+DELIVERED = (
+    "DELETE FROM letter WHERE destination = ? AND position = ? RETURNING destination, tenant, instance"
+)
+UNMARK = "UPDATE letter SET head = 0 WHERE destination = ? AND tenant = ? AND instance = ? AND head = 1"
+MARK = """
+UPDATE letter SET head = 1 WHERE destination = ?1 AND position = (
+    SELECT min(position) FROM letter INDEXED BY letter_waiting
+    WHERE destination = ?1 AND tenant = ?2 AND instance = ?3 AND dead = 0
+)
+"""
+DUE = f"""
+{LETTER.select} WHERE destination = :destination AND head = 1 AND due <= :now
+AND position > :after AND (:tenant IS NULL OR tenant = :tenant)
+AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
+ORDER BY due, position LIMIT :limit
+"""
+DESTINATIONS = """
+WITH RECURSIVE step (destination) AS (
+    SELECT min(destination) FROM letter
+    UNION ALL
+    SELECT (SELECT min(destination) FROM letter WHERE destination > step.destination)
+    FROM step WHERE destination IS NOT NULL
+)
+SELECT destination FROM step WHERE destination IS NOT NULL
+"""
+REDRIVE = (
+    "UPDATE letter SET dead = 0, attempts = 0, due = ? WHERE destination = ? AND position = ? AND dead = 1"
+)
+DISCARD = "DELETE FROM letter WHERE destination = ? AND position = ? AND dead = 1"
+FILTERS = {"destination": "letter.destination = :destination", "tenant": "letter.tenant = :tenant"}
+INDEXES = {
+    (): "letter_by_position",
+    ("destination",): "letter_by_destination",
+    ("tenant",): "letter_by_tenant",
+    ("destination", "tenant"): "letter_by_both",
+}
+BY_ID = f"""
+SELECT {", ".join(f"letter.{column}" for column in LETTER.columns)}
+FROM json_each(:ids) AS wanted CROSS JOIN letter INDEXED BY letter_by_id ON letter.id = wanted.value
+WHERE dead = :dead AND position > :after AND position <= :until
+"""
+THE_LAST = 2**63 - 1
+
+
+def settle_letters(connection: Connection, settlement: Settlement) -> None:
+    """Write the letters of a settlement; belongs in a transaction."""
+    lines = {_line(letter) for letter in settlement.letters}
+    connection.write(PUT, [*map(LETTER.values, settlement.letters)])
+    for position in settlement.delivered:
+        lines.update(connection.fetch(DELIVERED, (settlement.consumer, position)))
+    _mark(connection, lines)
+
+
+def list_letters(connection: Connection, query: LetterQuery, now: int) -> list[LetterRow]:
+    """A page of letters, in the order of their messages; one message's are never torn apart."""
+    if query.due:
+        return [] if query.dead else _due(connection, query, now)
+    found = _page(connection, query)[: query.limit]
+    if query.destination is None and found and len(found) == query.limit:
+        last = found[-1].position
+        whole = _page(connection, query, after=last - 1, until=last, limit=-1)
+        return [each for each in found if each.position < last] + whole
+    return found
+
+
+def redrive(connection: Connection, query: LetterQuery, now: int) -> int:
+    """Let dead letters be tried again; belongs in a transaction."""
+    letters = _page(connection, replace(query, dead=True))[: query.limit]
+    connection.write(REDRIVE, [(now, each.destination, each.position) for each in letters])
+    _mark(connection, {*map(_line, letters)})
+    return len(letters)
+
+
+def discard(connection: Connection, query: LetterQuery) -> int:
+    """Delete dead letters; belongs in a transaction."""
+    letters = _page(connection, replace(query, dead=True))[: query.limit]
+    return connection.write(DISCARD, [(each.destination, each.position) for each in letters])
+
+
+def page(query: LetterQuery) -> str:
+    """The statement for the filters that are set, so that each combination finds its index."""
+    names = tuple(name for name in FILTERS if getattr(query, name) is not None)
+    terms = [FILTERS[name] for name in names]
+    if query.ids:
+        return " AND ".join([BY_ID, *terms])
+    where = " AND ".join(["dead = :dead", "position > :after", "position <= :until", *terms])
+    source = f"{LETTER.select} INDEXED BY {INDEXES[names]}"
+    return f"{source} WHERE {where} ORDER BY position, destination LIMIT :limit"
+
+
+def _page(
+    connection: Connection,
+    query: LetterQuery,
+    *,
+    after: int | None = None,
+    until: int = THE_LAST,
+    limit: int | None = None,
+) -> list[LetterRow]:
+    """The first letters between two positions, and perhaps more: the dead and the others are found apart."""
+    values = {
+        "destination": query.destination,
+        "tenant": query.tenant,
+        "ids": _ids(query),
+        "after": query.after if after is None else after,
+        "until": until,
+        "limit": query.limit if limit is None else limit,
+    }
+    states = (False, True) if query.dead is None else (query.dead,)
+    found = [row for dead in states for row in connection.fetch(page(query), {**values, "dead": dead})]
+    return sorted(LETTER.rows(found), key=_order)
+
+
+def _due(connection: Connection, query: LetterQuery, now: int) -> list[LetterRow]:
+    """The longest due, but in the order of their messages."""
+    values = {
+        "tenant": query.tenant,
+        "ids": _ids(query),
+        "after": query.after,
+        "limit": query.limit,
+        "now": now,
+    }
+    destinations = connection.fetch(DESTINATIONS) if query.destination is None else [(query.destination,)]
+    found = [
+        row for (each,) in destinations for row in connection.fetch(DUE, {"destination": each, **values})
+    ]
+    letters = sorted(LETTER.rows(found), key=lambda letter: letter.due)
+    return sorted(letters[: query.limit], key=_order)
+
+
+def _ids(query: LetterQuery) -> str | None:
+    return encode([*dict.fromkeys(query.ids)]).decode() if query.ids else None
+
+
+def _mark(connection: Connection, lines: Iterable[Line]) -> None:
+    """Mark the first that waits of each line."""
+    changed = [*lines]
+    connection.write(UNMARK, changed)
+    connection.write(MARK, changed)
+
+
+def _line(letter: LetterRow) -> Line:
+    return letter.destination, letter.tenant, letter.instance
+
+
+def _order(letter: LetterRow) -> tuple[int, str]:
+    return letter.position, letter.destination

@@ -1,0 +1,287 @@
+"""The store in memory: every call happens at one moment, at the store's time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from datetime import datetime, timedelta
+from typing import TypeVar
+
+from headway.clock import Clock
+from headway.errors import StoreUnavailableError
+from headway.store.port import (
+    AskQuery,
+    Attempt,
+    Claim,
+    EventPage,
+    EventQuery,
+    InstanceQuery,
+    LetterQuery,
+    MessagePage,
+    MessageQuery,
+    Settlement,
+    Unit,
+    WorkQuery,
+)
+from headway.store.rows import (
+    AskRow,
+    ChartRow,
+    Cursor,
+    HistoryRow,
+    InstanceRow,
+    Key,
+    LeaseRow,
+    LetterRow,
+    TimerRow,
+    WorkRow,
+)
+from headway.testing.memory import lists, outbox, work
+from headway.testing.memory.tables import Tables
+from headway.testing.memory.units import run_unit
+
+T = TypeVar("T")
+Job = Callable[[Tables, datetime], T]
+
+
+class MemoryStore:
+    """Keeps rows in tables that it shares with other stores.
+
+    Whoever derives from it says in `call` when a call reaches the tables, and whether its answer arrives.
+    """
+
+    lanes = 1
+
+    def __init__(self, tables: Tables, clock: Clock) -> None:
+        self.tables = tables
+        self._clock = clock
+        self._opened = False
+        self._listener: Callable[[str], None] | None = None
+
+    async def call(self, job: Job[T], *, writes: bool = False) -> T:  # noqa: ARG002 - for those that derive
+        """Do something with the tables at one moment; raises StoreUnavailableError when not open."""
+        if not self._opened:
+            raise StoreUnavailableError("the store is not open")
+        answer = job(self.tables, self._clock.now())
+        await asyncio.sleep(0)  # as with any other store, others have their turn meanwhile
+        return answer
+
+    async def open(self) -> None:
+        """Begin to take calls."""
+        self._opened = True
+
+    async def close(self) -> None:
+        """Take no more calls."""
+        self._opened = False
+        if self._listener is not None:
+            self.tables.listeners.remove(self._listener)
+            self._listener = None
+
+    async def run(self, unit: Unit) -> None:
+        """Run a unit at one moment; on return its changes are there."""
+        await self.call(lambda tables, now: run_unit(tables, unit, now), writes=True)
+
+    async def now(self) -> datetime:
+        """The time of the store's clock."""
+        return await self.call(lambda _, now: now)
+
+    async def instance(self, key: Key) -> InstanceRow | None:
+        """One instance."""
+        return await self.call(lambda tables, _: tables.instances.get(key))
+
+    async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
+        """A page of instances, in the order they were created."""
+        return await self.call(lambda tables, _: lists.list_instances(tables, query))
+
+    async def history(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
+        """A page of an instance's history, from a position on."""
+        return await self.call(
+            lambda tables, _: [row for row in tables.history.get(key, ()) if row.position > after][:limit]
+        )
+
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants, by tenant and id, from after one on."""
+        return await self.call(
+            lambda tables, _: sorted(key for key in tables.instances if key > after)[:limit]
+        )
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, as `names` does."""
+
+        def living(tables: Tables, _: datetime) -> list[InstanceRow]:
+            rows = sorted(tables.instances.items())
+            return [row for key, row in rows if key > after and row.chart == chart and not row.ended][:limit]
+
+        return await self.call(living)
+
+    async def journals(self, after: Key, limit: int) -> Sequence[Key]:
+        """The instances of all tenants that have lines of history, as `names` does."""
+        return await self.call(lambda tables, _: sorted(key for key in tables.history if key > after)[:limit])
+
+    async def events(self, query: EventQuery) -> EventPage:
+        """The lines of all histories from a cursor on, in the order they were committed."""
+        return await self.call(lambda tables, _: lists.read_events(tables, query))
+
+    async def last_event(self) -> Cursor:
+        """From where to read the lines that are committed from now on."""
+        return await self.call(lambda tables, _: Cursor(0, tables.position))
+
+    async def due_timers(self, limit: int) -> Sequence[TimerRow]:
+        """Timers that are due, the longest overdue first."""
+        return await self.call(
+            lambda tables, now: sorted(
+                (row for row in tables.timers.values() if row.due <= now),
+                key=lambda row: (row.due, row.tenant, row.id),
+            )[:limit]
+        )
+
+    async def next_timer(self) -> datetime | None:
+        """When the next timer is due."""
+        return await self.call(
+            lambda tables, _: min((row.due for row in tables.timers.values()), default=None)
+        )
+
+    async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
+        """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
+        return await self.call(lambda tables, now: work.claim_work(tables, claim, now), writes=True)
+
+    async def extend_leases(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend the leases of work; answers what the worker still holds."""
+        return await self.call(lambda tables, now: work.extend(tables, worker, items, now), writes=True)
+
+    async def release_work(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
+        return await self.call(
+            lambda tables, now: work.release(tables, worker, items, now=now, due=due), writes=True
+        )
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""
+        return await self.call(
+            lambda tables, now: work.keep_checkpoint(tables, worker, item, now=now, data=data), writes=True
+        )
+
+    async def expired_work(self, limit: int) -> Sequence[WorkRow]:
+        """Work whose lease has run out, the longest first."""
+        return await self.call(lambda tables, now: work.expired(tables, now, limit))
+
+    async def next_work(self) -> datetime | None:
+        """When work that is not due yet will be, or the next lease of work runs out."""
+        return await self.call(work.next_at)
+
+    async def work(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work, by id."""
+        return await self.call(lambda tables, _: work.list_work(tables, query))
+
+    async def ask(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+        return await self.call(lambda tables, _: tables.asks.get(key))
+
+    async def asks(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks, the oldest first."""
+        return await self.call(lambda tables, _: lists.list_asks(tables, query))
+
+    async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
+        """Take or extend leases on names; answers those the holder has now."""
+
+        def hold(tables: Tables, now: datetime) -> list[Key]:
+            free = [name for name in names if not tables.held_by_another(name, holder, now)]
+            until = now + timedelta(milliseconds=milliseconds)
+            tables.leases.update((name, LeaseRow(*name, holder, until)) for name in free)
+            return free
+
+        return await self.call(hold, writes=True)
+
+    async def let_go(self, names: Sequence[Key], holder: str) -> None:
+        """Give up leases that the holder has."""
+
+        def let_go(tables: Tables, _: datetime) -> None:
+            for name in names:
+                if (lease := tables.leases.get(name)) is not None and lease.holder == holder:
+                    del tables.leases[name]
+
+        await self.call(let_go, writes=True)
+
+    async def lease(self, name: Key) -> LeaseRow | None:
+        """Who holds a name, or held it last and has not let go."""
+        return await self.call(lambda tables, _: tables.leases.get(name))
+
+    async def messages(self, query: MessageQuery) -> MessagePage:
+        """Messages from a cursor on, in the order they were committed."""
+        return await self.call(lambda tables, _: outbox.read_messages(tables, query))
+
+    async def last_message(self) -> Cursor:
+        """From where to read what is committed from now on."""
+        return await self.call(lambda tables, _: outbox.last_message(tables))
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has come; None for one that has not settled anything."""
+        return await self.call(lambda tables, _: tables.consumers.get(name))
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, when it has lost its lease."""
+        return await self.call(lambda tables, now: outbox.settle(tables, settlement, now), writes=True)
+
+    async def retire(self, consumer: str) -> bool:
+        """Forget a consumer and its letters, unless one still holds its lease; whether it is forgotten."""
+        return await self.call(lambda tables, now: outbox.retire(tables, consumer, now), writes=True)
+
+    async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters; without a destination, all letters of a message stand on one page."""
+        return await self.call(lambda tables, now: outbox.list_letters(tables, query, now))
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Let dead letters be tried again at once, with all their attempts; answers how many."""
+        return await self.call(lambda tables, now: outbox.redrive(tables, query, now), writes=True)
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters; answers how many."""
+        return await self.call(lambda tables, _: outbox.discard(tables, query), writes=True)
+
+    async def charts(self) -> Sequence[ChartRow]:
+        """All versions of charts, by name and version."""
+        return await self.call(lambda tables, _: [tables.charts[key] for key in sorted(tables.charts)])
+
+    async def keep_charts(self, charts: Sequence[ChartRow]) -> None:
+        """Store versions of charts; one that is there stays as it is."""
+
+        def keep(tables: Tables, _: datetime) -> None:
+            for row in charts:
+                tables.charts.setdefault((row.chart, row.version), row)
+
+        await self.call(keep, writes=True)
+
+    async def replace_chart(self, chart: ChartRow) -> None:
+        """Store a version of a chart in place of the one that is there."""
+
+        def put(tables: Tables, _: datetime) -> None:
+            tables.charts[chart.chart, chart.version] = chart
+
+        await self.call(put, writes=True)
+
+    async def prune_requests(self, limit: int) -> int:
+        """Delete request ids that have expired; answers how many."""
+        return await self.call(lambda tables, now: lists.prune_requests(tables, now, limit), writes=True)
+
+    async def prune_messages(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers are past; answers how many."""
+        return await self.call(lambda tables, _: outbox.prune(tables, before, limit), writes=True)
+
+    async def prune_instances(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that have ended before a time, with their history and asks; answers how many."""
+        return await self.call(
+            lambda tables, _: lists.prune_instances(tables, before, limit, chart), writes=True
+        )
+
+    async def listen(self, heard: Callable[[str], None]) -> None:
+        """Call back with each topic that another store on the same tables announces."""
+        self._listener = heard
+        self.tables.listeners.append(heard)
+
+    async def announce(self, topics: Collection[str]) -> None:
+        """Tell the other stores on the same tables that there is something new."""
+        for listener in self.tables.listeners:
+            if listener is not self._listener:
+                for topic in sorted(topics):
+                    listener(topic)

@@ -1,0 +1,45 @@
+"""Versions of charts: kept as they were first stored, unless one is replaced on purpose."""
+
+# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from headway.codec import replace
+from headway.store.port import Store
+from headway.store.rows import ChartRow
+from headway.testing.store_contract.place import ANY_TEXT, AT, NEVER
+
+CHART = ChartRow(chart="expense", version=2, hash="h2", document='{"name":"expense"}', stored_at=AT)
+OLDER = replace(CHART, version=1, hash="h1", document=ANY_TEXT, stored_at=NEVER)
+OTHER = replace(CHART, chart="claim", version=10)
+
+
+@pytest.mark.mission("ENG-19", "ENG-17")
+class ChartsContract:
+    """A version of a chart does not change by itself."""
+
+    async def test_charts_come_by_name_and_version(self, store: Store) -> None:
+        """Every column survives, and versions are numbers, not words."""
+        assert await store.charts() == []
+        ninth = replace(OTHER, version=9)
+        await store.keep_charts([CHART, OTHER, OLDER, ninth])
+        assert await store.charts() == [ninth, OTHER, OLDER, CHART]
+
+    async def test_a_version_that_is_there_stays_as_it_is(self, store: Store) -> None:
+        """Who stores it again, with others, changes nothing of it, not even when many do so at once."""
+        await store.keep_charts([CHART])
+        changed = replace(CHART, hash="other", document="{}", stored_at=NEVER)
+        await asyncio.gather(*(store.keep_charts([OLDER, changed]) for _ in range(5)))
+        await store.keep_charts([])
+        assert await store.charts() == [OLDER, CHART]
+
+    async def test_a_version_can_be_replaced(self, store: Store) -> None:
+        """The one that is there goes, others stay; where there was none there is one now."""
+        await store.keep_charts([OLDER])
+        for row in (CHART, replace(CHART, hash="other", document="{}", stored_at=NEVER)):
+            await store.replace_chart(row)
+            assert await store.charts() == [OLDER, row]

@@ -1,0 +1,172 @@
+"""Letters: what a destination has not taken waits in order, is tried again, or is dead until someone acts."""
+
+# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from headway.codec import replace
+from headway.store.port import LetterQuery, Settlement, Store
+from headway.store.rows import Cursor, LetterRow
+from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
+
+HOUR = 3_600_000
+KEPT = [
+    letter(1),
+    letter(2, dead=True),
+    letter(3, tenant="other"),
+    letter(4, dead=True, tenant="other"),
+    letter(5, due=NEVER, instance="i2"),
+    letter(1, destination="b"),
+    letter(2, destination="b", dead=True),
+]
+LISTS: list[tuple[dict[str, Any], list[int]]] = [
+    ({}, [1, 1, 2, 2, 3, 4, 5]),
+    ({"destination": "a"}, [1, 2, 3, 4, 5]),
+    ({"destination": "a", "limit": 2}, [1, 2]),
+    ({"destination": "a", "after": 3}, [4, 5]),
+    ({"tenant": "other"}, [3, 4]),
+    ({"dead": True}, [2, 2, 4]),
+    ({"dead": False}, [1, 1, 3, 5]),
+    ({"dead": False, "after": 1, "limit": 1}, [3]),
+    ({"destination": "a", "dead": True}, [2, 4]),
+    ({"destination": "a", "dead": True, "tenant": "other"}, [4]),
+    ({"tenant": "acme", "dead": True}, [2, 2]),
+    ({"ids": ("m2", "m3", "none")}, [2, 2, 3]),
+    ({"ids": ("m2", "m3"), "destination": "a", "tenant": "acme"}, [2]),
+    ({"ids": ("m1", "m2"), "dead": True, "after": 1}, [2, 2]),
+    ({"ids": ("m5", "m1"), "limit": 1, "destination": "a"}, [1]),
+    ({"destination": "none"}, []),
+]
+WAITING: list[tuple[str, list[LetterRow], list[int]]] = [
+    ("one of each instance", [letter(1), letter(2), letter(3, instance="i2")], [1, 3]),
+    ("none behind one that rests", [letter(1, due=NEVER), letter(2), letter(3, instance="i2")], [3]),
+    ("one behind a dead one", [letter(1, dead=True), letter(2), letter(3)], [2]),
+    ("instances of two tenants", [letter(1), letter(2, tenant="other")], [1, 2]),
+    ("nothing dead", [letter(1, dead=True)], []),
+    ("nothing that is not due", [letter(1, due=NEVER)], []),
+]
+
+
+async def keep(store: Store, *letters: LetterRow, delivered: tuple[int, ...] = ()) -> None:
+    """Settle letters, each as the consumer of its destination."""
+    for destination in dict.fromkeys(["a", *(each.destination for each in letters)]):
+        await store.hold([("", destination)], "n1", HOUR)
+        mine = tuple(each for each in letters if each.destination == destination)
+        gone = delivered if destination == "a" else ()
+        assert await store.settle(Settlement(destination, "n1", Cursor(), mine, gone))
+
+
+def positions(rows: Sequence[LetterRow]) -> list[int]:
+    """Which letters they are."""
+    return [row.position for row in rows]
+
+
+async def due(store: Store, destination: str = "a", **wanted: Any) -> list[int]:
+    """Which letters a destination is to be tried with now."""
+    return positions(await store.letters(LetterQuery(destination=destination, due=True, **wanted)))
+
+
+@pytest.mark.mission("ENG-5", "ENG-17")
+class LettersContract:
+    """Letters wait in order per instance and destination, and dead ones wait for a person."""
+
+    async def test_a_letter_comes_back_as_it_went_in(self, store: Store) -> None:
+        """Every column survives, and a second settlement takes the place of the first."""
+        texts = dict.fromkeys(("tenant", "id", "instance", "kind", "name", "data", "error"), ANY_TEXT)
+        full = replace(LETTER, **texts, at=LONG_AGO, position=2**40, attempts=3, due=NEVER, dead=True)
+        for rows in ([LETTER, full], [replace(LETTER, attempts=2, error="again", due=NEVER), full]):
+            await keep(store, *rows)
+            assert await store.letters(LetterQuery()) == rows
+
+    @pytest.mark.parametrize(("wanted", "expected"), LISTS, ids=str)
+    @pytest.mark.mission("ENG-14")
+    async def test_a_list_holds_what_was_asked_for(
+        self, store: Store, wanted: dict[str, Any], expected: list[int]
+    ) -> None:
+        """Every filter, alone and with others, in the order of the messages."""
+        await keep(store, *KEPT)
+        rows = await store.letters(LetterQuery(**wanted))
+        assert positions(rows) == expected
+        assert all(row in KEPT for row in rows)
+
+    async def test_no_letter_falls_between_two_pages(self, store: Store) -> None:
+        """A message that several destinations have not taken is not torn apart by the end of a page."""
+        names = [f"d{n}" for n in range(5)]
+        await keep(store, *(letter(1 + n % 3, destination=name) for n, name in enumerate(names)))
+        seen: list[str] = []
+        after = 0
+        while page := await store.letters(LetterQuery(after=after, limit=1)):
+            seen += [row.destination for row in page]
+            after = page[-1].position
+        assert sorted(seen) == names
+
+    @pytest.mark.parametrize(
+        ("rows", "expected"), [case[1:] for case in WAITING], ids=[case[0] for case in WAITING]
+    )
+    async def test_letters_are_tried_in_order(
+        self, store: Store, rows: list[LetterRow], expected: list[int]
+    ) -> None:
+        """Only the first of each instance that waits, when it is due."""
+        await keep(store, *reversed(rows), *(replace(row, destination="b", due=NEVER) for row in rows))
+        assert await due(store) == expected
+        assert await due(store, "none") == []
+
+    async def test_each_settlement_lets_the_next_letter_be_tried(self, store: Store) -> None:
+        """When the first is delivered, or dead, or put off, what follows is tried, or waits with it."""
+        await keep(store, *(letter(n) for n in (1, 2, 3, 4)))
+        await keep(store, delivered=(1,))
+        assert await due(store) == [2]
+        await keep(store, letter(2, dead=True))
+        assert await due(store) == [3]
+        await keep(store, letter(3, due=NEVER))
+        assert await due(store) == []
+        await keep(store, letter(3))
+        assert await due(store) == [3]
+        await keep(store, delivered=(3, 4, 99))
+        assert await due(store) == []
+        assert positions(await store.letters(LetterQuery())) == [2]
+
+    async def test_so_many_are_tried_as_were_asked_for(self, store: Store) -> None:
+        """Each turn takes some; what was put off lets the rest come."""
+        await keep(store, *(letter(n, instance=f"i{n}") for n in range(1, 6)))
+        first = await store.letters(LetterQuery(destination="a", due=True, limit=3))
+        await keep(store, *(replace(row, due=NEVER) for row in first))
+        rest = await due(store, limit=3)
+        assert sorted(positions(first) + rest) == [1, 2, 3, 4, 5]
+
+    async def test_a_redriven_letter_is_tried_at_once_and_first(self, store: Store) -> None:
+        """With all its attempts, and before what waits behind it; letters that live stay as they are."""
+        now = await store.now()
+        resting = letter(2, due=NEVER, attempts=3)
+        await keep(store, letter(1, dead=True, attempts=9, due=NEVER, error="gone"), resting)
+        assert await store.redrive(LetterQuery(destination="a")) == 1
+        assert await due(store) == [1]
+        [first, second] = await store.letters(LetterQuery())
+        assert (first.attempts, first.dead, first.error) == (0, False, "gone")
+        assert now <= first.due <= await store.now()
+        assert second == resting
+
+    @pytest.mark.parametrize("act", ["redrive", "discard"])
+    @pytest.mark.mission("ENG-14")
+    async def test_only_dead_letters_of_the_query_are_acted_on(self, store: Store, act: str) -> None:
+        """By destination, tenant and id, so many as were asked for; those that live are left alone."""
+        await keep(store, *KEPT, letter(6, dead=True), letter(7, dead=True))
+
+        async def acted(**wanted: Any) -> int:
+            count: int = await getattr(store, act)(LetterQuery(**wanted))
+            return count
+
+        assert await acted(destination="none") == 0
+        assert await acted(ids=("m1",)) == 0
+        assert await acted(ids=("m2",), destination="b") == 1
+        assert await acted(tenant="other") == 1
+        assert positions(await store.letters(LetterQuery(dead=True))) == [2, 6, 7]
+        assert await acted(destination="a", limit=2) == 2
+        assert positions(await store.letters(LetterQuery(dead=True))) == [7]
+        left = 9 if act == "redrive" else 5
+        assert len(await store.letters(LetterQuery())) == left

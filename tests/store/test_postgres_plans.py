@@ -1,0 +1,156 @@
+"""How the PostgreSQL store finds its rows, also by plans that were made while there were none."""
+
+import asyncio
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from headway.codec import replace
+from headway.store import migrate, postgres_asks, postgres_instances, postgres_leases, postgres_writes
+from headway.store.port import EventQuery, InstanceQuery, Reads, Settlement, WorkQuery
+from headway.store.postgres import NEXT_TIMER, PostgresStore, postgres_database
+from headway.store.postgres_events import page_of_events
+from headway.store.postgres_messages import SETTLE, settling
+from headway.store.postgres_reads import reading
+from headway.store.rows import Cursor
+from headway.testing.store_contract.acts import KEY, counted, found, writing
+from headway.testing.store_contract.place import instance
+from tests.store.postgres_clients import opened, someone
+from tests.store.postgres_server import PostgresServer
+
+pytestmark = pytest.mark.mission("ENG-3", "ENG-17")
+
+PRIMARY_KEYS = re.compile(r"\w+_pkey")
+INDEX_USED = re.compile(r"(?:Index Scan(?: Backward)?|Index Only Scan(?: Backward)?) (?:using|on) (\w+)")
+ATTEMPTS = [("acme", "w1", 1)]
+LISTS: list[Any] = [[] for _ in postgres_writes.WRITES]
+
+BY_KEY: dict[str, tuple[str, list[Any]]] = {
+    "what a unit reads": reading(
+        Reads(instances={KEY}, requests={KEY}, counters={KEY}, records={("acme", "plan", "p1")}), lock=False
+    ),
+    "what a unit locks": reading(Reads(instances={KEY}, counters={KEY}), lock=True),
+    "what a unit writes": (
+        postgres_writes.statement((*postgres_writes.WRITES,)),
+        [datetime.now(UTC), 0, *LISTS],
+    ),
+    "an instance": (postgres_instances.ONE_INSTANCE, [*KEY]),
+    "an ask": (postgres_asks.ONE_ASK, [*KEY]),
+    "a lease": (postgres_leases.ONE_LEASE, [*KEY]),
+    "work": postgres_leases.page_of_work(WorkQuery("acme", ids=("w1", "w2"))),
+    "work to extend": (postgres_leases.EXTEND_WORK, [None, "w", ATTEMPTS]),
+    "work to release": (postgres_leases.RELEASE_WORK, [None, "w", ATTEMPTS, None]),
+    "work to check": (postgres_leases.CHECKPOINT, [None, "w", ATTEMPTS, "data"]),
+    "letters that arrived": (SETTLE, settling(Settlement("c", "w", Cursor(), (), (1, 2)), None)),
+    "events": page_of_events(EventQuery()),
+}
+IN_ORDER: dict[str, tuple[str, list[Any], str]] = {
+    "all instances": (*postgres_instances.page_of_instances(InstanceQuery("acme")), "instance_in_order"),
+    "instances by status": (
+        *postgres_instances.page_of_instances(InstanceQuery("acme", chart="c", status="s")),
+        "instance_by_status",
+    ),
+    "old instances": (
+        postgres_instances.PRUNE_INSTANCES,
+        [datetime.now(UTC), 10, "c"],
+        "instance_ended",
+    ),
+    "the next timer": (NEXT_TIMER, [], "timer_by_due"),
+}
+
+
+@pytest.fixture(scope="module")
+def empty_address(postgres_server: PostgresServer) -> str:
+    """A database that PostgreSQL knows to be empty, so that all plans seem to cost the same."""
+    address = postgres_server.new_database()
+
+    async def make() -> None:
+        async with postgres_database(address) as database:
+            await migrate.up(database)
+        async with someone(address) as admin:
+            await admin.execute("VACUUM ANALYZE")
+
+    asyncio.run(make())
+    return address
+
+
+@pytest.fixture
+def empty(empty_address: str, runner: asyncio.Runner) -> Iterator[PostgresStore]:
+    """A store on it."""
+    store = PostgresStore(empty_address)
+    runner.run(store.open())
+    yield store
+    runner.run(store.close())
+
+
+async def plan_of(store: PostgresStore, sql: str, values: list[Any]) -> str:
+    """How the database would run a statement."""
+    return "\n".join(line for (line,) in await store._fetch(f"EXPLAIN {sql}", *values))
+
+
+@pytest.mark.parametrize(("sql", "values"), BY_KEY.values(), ids=BY_KEY)
+async def test_a_look_up_by_key_takes_the_primary_key(
+    empty: PostgresStore, sql: str, values: list[Any]
+) -> None:
+    """No index for lists tempts it, even while the tables are empty: a plan outlives that."""
+    plan = await plan_of(empty, sql, values)
+    used = INDEX_USED.findall(plan)
+    assert used, plan
+    assert all(PRIMARY_KEYS.fullmatch(name) for name in used), plan
+    assert "Seq Scan" not in plan
+    assert plan.count("Index Cond") == len(used), plan
+
+
+@pytest.mark.parametrize(("sql", "values", "index"), IN_ORDER.values(), ids=IN_ORDER)
+async def test_a_list_takes_its_index(empty: PostgresStore, sql: str, values: list[Any], index: str) -> None:
+    """What keeps others from it does not keep those whom it is for."""
+    plan = await plan_of(empty, sql, values)
+    assert index in INDEX_USED.findall(plan), plan
+
+
+async def test_a_plan_made_for_an_empty_table_is_good_for_a_full_one(empty_address: str) -> None:
+    """Of many instances, a unit reads the entries of those that it wants."""
+    tenant = [instance(f"i{n}", snapshot="0") for n in range(2_000)]
+    wanted = {("acme", f"i{n}") for n in range(0, 2_000, 100)}
+    async with opened(empty_address, pool_size=1) as store:
+        await found(store, instances=wanted)
+        await store.run(writing(created=tenant))
+        before = await _entries_read(store)
+        assert len((await found(store, instances=wanted)).instances) == len(wanted)
+        assert await _entries_read(store) - before <= 2 * len(wanted)
+
+
+async def test_a_step_that_keeps_the_status_writes_no_index(postgres_address: str) -> None:
+    """PostgreSQL puts the next version beside the last one and leaves all indexes as they are."""
+    async with opened(postgres_address, pool_size=1) as store:
+        await store.run(writing(created=[instance(snapshot="0", owner="ann", parent="p")]))
+        before = await _steps(store)
+        for n in range(10):
+            unit = counted(1)
+            await store.run(unit)
+            assert unit.found
+            row = unit.found.instances[KEY]
+            await store.run(writing(updated=[replace(row, snapshot=str(n), updated_at=unit.found.now)]))
+        after = await _steps(store)
+    changed, in_place = (new - old for new, old in zip(after, before, strict=True))
+    assert changed == 20
+    assert in_place >= 18  # when a page is full, the next version goes to another
+
+
+async def _entries_read(store: PostgresStore) -> int:
+    await store._fetch("SELECT pg_stat_force_next_flush()")
+    [(count,)] = await store._fetch(
+        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'instance'"
+    )
+    return int(count)
+
+
+async def _steps(store: PostgresStore) -> tuple[int, int]:
+    await store._fetch("SELECT pg_stat_force_next_flush()")
+    [counts] = await store._fetch(
+        "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'instance'"
+    )
+    return counts[0], counts[1]
