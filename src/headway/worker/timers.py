@@ -1,0 +1,129 @@
+"""Due timers become events, in due order."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from headway.codec import decode, replace
+from headway.engine.engine import Engine
+from headway.engine.lease import SoleService
+from headway.engine.orders import Answer
+from headway.engine.service import LOG
+from headway.errors import EngineError
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import Snapshot, timer_fired
+from headway.store.port import Changes, Found, Reads
+from headway.store.rows import TimerRow
+
+PAGE = 500
+REMEMBERED = 10_000
+PUT_OFF = timedelta(minutes=1)
+
+
+class Timers(SoleService):
+    """Fires timers when they are due."""
+
+    name = "timers"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._asleep_until: datetime | None = None
+        self.lateness: deque[float] = deque(maxlen=REMEMBERED)
+        """By how many seconds the last timers were late."""
+
+    async def start(self) -> None:
+        """Begin, and wake up when a timer is set that is due before all others."""
+        self.engine.watch(self._look)
+        await super().start()
+
+    async def stop(self) -> None:
+        """Stop, and let another node take over at once."""
+        if self._loop is not None:
+            self.engine.unwatch(self._look)
+        await super().stop()
+
+    async def act(self) -> bool:
+        """Fire a page of what is due."""
+        due = await self.engine.store.due_timers(PAGE)
+        if not due:
+            return False
+        now = await self.engine.store.now()
+        self.lateness.extend((now - timer.due).total_seconds() for timer in due)
+        answers = await self._fire(due)
+        left = [timer for timer, answer in zip(due, answers, strict=True) if not _fired(answer)]
+        self.tally["fired"] += len(due) - len(left)
+        if left:
+            await self._clear_away(left, answers)
+        return len(due) == PAGE
+
+    async def rest(self) -> float:
+        """Until the next timer is due; who may not fire it would only look at it again and again."""
+        if not self._lease.is_held:
+            return self.longest_rest
+        self._asleep_until = await self.engine.store.next_timer()
+        if self._asleep_until is None:
+            return self.longest_rest
+        ahead = self._asleep_until - await self.engine.store.now()
+        return min(max(ahead.total_seconds(), 0.0), self.longest_rest)
+
+    def late_by(self, share: float) -> float:
+        """By how many seconds at most this share of the last timers was late: `late_by(0.99)`."""
+        ordered = sorted(self.lateness)
+        return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
+
+    async def _fire(self, due: Sequence[TimerRow]) -> Sequence[Answer | BaseException]:
+        return await self.engine.send_all(
+            [((timer.tenant, timer.instance), timer_fired(timer.id)) for timer in due]
+        )
+
+    async def _clear_away(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:
+        """A timer whose state was left goes; one that a fault stops is put off, so that others go on."""
+        for answer in answers:
+            if not _fired(answer) and not _is_stale(answer):
+                LOG.warning("a timer could not fire and is put off: %s", answer)
+        sweep = Sweep(left)
+        await self.engine.store.run(sweep)
+        self.tally["stale"] += sweep.gone
+        self.tally["put_off"] += len(left) - sweep.gone
+
+    def _look(self, changes: Changes) -> None:
+        soonest = min((timer.due for timer in changes.timers), default=None)
+        if soonest is not None and (self._asleep_until is None or soonest < self._asleep_until):
+            self.wake()
+
+
+class Sweep:
+    """A unit for timers that did not fire: deletes those that are no longer set, puts the others off."""
+
+    def __init__(self, timers: Sequence[TimerRow]) -> None:
+        self._timers = timers
+
+    def begin(self) -> Reads:
+        """Look at the instances."""
+        self._changes = Changes()
+        self.gone = 0
+        return Reads(instances={(timer.tenant, timer.instance) for timer in self._timers})
+
+    def take(self, found: Found) -> None:
+        """Decide for each timer."""
+        for timer in self._timers:
+            row = found.instances.get((timer.tenant, timer.instance))
+            if row is not None and timer.id in decode(Snapshot, row.snapshot).timers:
+                self._changes.timers.append(replace(timer, due=found.now + PUT_OFF))
+            else:
+                self._changes.timers_gone.append((timer.tenant, timer.id))
+                self.gone += 1
+
+    def changes(self) -> Changes:
+        """What was decided."""
+        return self._changes
+
+
+def _fired(answer: Answer | BaseException) -> bool:
+    return not isinstance(answer, (Refusal, EngineError, BaseException))
+
+
+def _is_stale(answer: Answer | BaseException) -> bool:
+    return isinstance(answer, Refusal) and answer.code == "stale"

@@ -1,0 +1,68 @@
+"""Retention: what has had its time is deleted in the background, a little at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+
+from headway.clock import milliseconds
+from headway.codec import Value
+from headway.engine.engine import Engine
+from headway.engine.lease import SoleService
+
+PAGE = 1_000
+
+
+class Retention(Value):
+    """How long what is done with is kept. Request ids go when they expire.
+
+    `instances` is for those that have ended, with their history and asks: None keeps them for ever.
+    `charts` gives charts a time of their own.
+    """
+
+    messages: str = "7d"
+    instances: str | None = None
+    charts: Mapping[str, str] = {}
+
+
+class Upkeep(SoleService):
+    """Deletes what has had its time."""
+
+    name = "upkeep"
+    longest_rest = 60.0
+
+    def __init__(self, engine: Engine, retention: Retention | None = None) -> None:
+        super().__init__(engine)
+        self._retention = retention or Retention()
+
+    async def act(self) -> bool:
+        """Delete a page of each kind; True when one of them was full."""
+        now = await self.engine.store.now()
+        more = False
+        for kind, prune in self._prunings(now):
+            deleted = await prune()
+            self.tally[kind] += deleted
+            more = more or deleted >= PAGE
+        return more
+
+    def _prunings(self, now: datetime) -> list[tuple[str, Callable[[], Awaitable[int]]]]:
+        store, kept = self.engine.store, self._retention
+        prunings: list[tuple[str, Callable[[], Awaitable[int]]]] = [
+            ("requests", partial(store.prune_requests, PAGE)),
+            ("messages", partial(store.prune_messages, _ago(now, kept.messages), PAGE)),
+        ]
+        return prunings + [
+            ("instances", partial(store.prune_instances, _ago(now, lasts), PAGE, chart))
+            for chart, lasts in self._lasts().items()
+        ]
+
+    def _lasts(self) -> dict[str, str]:
+        """How long the ended instances of each chart are kept, where that is not for ever."""
+        general = self._retention.instances
+        every = {chart.name: general for chart in self.engine.charts if general is not None}
+        return {**every, **self._retention.charts}
+
+
+def _ago(now: datetime, duration: str) -> datetime:
+    return now - timedelta(milliseconds=milliseconds(duration))

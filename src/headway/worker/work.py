@@ -1,0 +1,178 @@
+"""What a handler gets: what is to be done, how far earlier attempts came, and a way to tell."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any, NamedTuple, TypeVar
+
+from headway.codec import as_json, decode, encode
+from headway.engine.engine import Engine
+from headway.errors import InputError
+from headway.statechart.snapshot import Snapshot
+from headway.store.rows import Key
+from headway.worker.progress import Progress
+from headway.worker.reports import Reports
+from headway.worker.resources import Resources
+from headway.worker.running import Attempts, Reason, Running
+
+T = TypeVar("T")
+
+
+class Lent(NamedTuple):
+    """What a worker lends to its handlers."""
+
+    worker: str
+    engine: Engine
+    attempts: Attempts
+    reports: Reports
+    resources: Resources
+    monotonic: Callable[[], float]
+
+
+class Work:
+    """An attempt at the work of a state, as its handler sees it.
+
+    What must be awaited can be used from a thread too: `work.wait(work.checkpoint(page))`.
+    """
+
+    __slots__ = ("_lent", "_loop", "_running", "_snapshot")
+
+    def __init__(self, running: Running, lent: Lent, loop: asyncio.AbstractEventLoop) -> None:
+        self._running = running
+        self._lent = lent
+        self._loop = loop
+        self._snapshot: Snapshot | None = None
+
+    @property
+    def id(self) -> str:
+        """The id of the work: the same for all its attempts, and so a key for what must happen once."""
+        return self._running.row.id
+
+    @property
+    def tenant(self) -> str:
+        """Whose work it is."""
+        return self._running.row.tenant
+
+    @property
+    def instance(self) -> str:
+        """The instance that waits for it."""
+        return self._running.row.instance
+
+    @property
+    def state(self) -> str:
+        """The state whose work it is."""
+        return self._running.row.state
+
+    @property
+    def handler(self) -> str:
+        """The name by which the chart asked for the handler."""
+        return self._running.row.handler
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt this is, from 1 on."""
+        return self._running.row.attempt
+
+    @property
+    def cancelled(self) -> Reason | None:
+        """Why the handler is to stop, if it is; for code in a thread, which nobody can interrupt."""
+        return self._running.cancelled
+
+    def raise_if_cancelled(self) -> None:
+        """A point at which the handler may be stopped; raises asyncio.CancelledError."""
+        if self._running.cancelled:
+            raise asyncio.CancelledError(self._running.cancelled)
+
+    async def snapshot(self) -> Snapshot:
+        """The instance as it was when the handler first asked; raises UnknownInstanceError."""
+        if self._snapshot is None:
+            self._snapshot = await self._lent.engine.get(self.tenant, self.instance)
+        return self._snapshot
+
+    async def context(self) -> dict[str, Any]:
+        """The instance's context as it was when the handler first asked."""
+        return (await self.snapshot()).context
+
+    def progress(
+        self,
+        fraction: float | None = None,
+        message: str | None = None,
+        *,
+        data: Mapping[str, object] | None = None,
+        **counters: int,
+    ) -> None:
+        """Tell how far the work is (0 to 1), and what to add to counters: from any thread, at any rate.
+
+        The last fraction and all that was counted arrive before the outcome does. `message` and `data`
+        fill in the text that the chart `says`. Raises ValueError, TypeError and InputError.
+        """
+        said = dict(data or {}) if message is None else {**(data or {}), "message": message}
+        self._progress().tell(fraction, said, counters, self._lent.monotonic())
+        self._lent.reports.told(self._running, self._loop)
+
+    @property
+    def eta(self) -> float | None:
+        """Seconds until the end when it goes on as so far; None while that cannot be told."""
+        return self._progress().eta(self._lent.monotonic())
+
+    def _progress(self) -> Progress:
+        if self._running.progress is None:
+            resumed = self._running.row.checkpoint is not None
+            self._running.progress = Progress(self._running.begun, resumed=resumed)
+        return self._running.progress
+
+    async def checkpoint(self, value: object) -> None:
+        """Keep how far the work is, for an attempt that may follow.
+
+        Raises InputError for what is not JSON, and CancelledError when the lease is lost.
+        """
+        kept = encode(as_json(value)).decode()
+        running, lent = self._running, self._lent
+        if not await lent.engine.store.checkpoint(lent.worker, running.attempt, kept):
+            lent.attempts.cancel(running, "lost")
+            raise asyncio.CancelledError("lost")
+
+    @property
+    def checkpointed(self) -> Any:
+        """What an earlier attempt has kept, or None."""
+        text = self._running.row.checkpoint
+        return None if text is None else decode(object, text)
+
+    @property
+    def resource(self) -> Any:
+        """The live thing (a browser, say) that this worker holds under the work's affinity, or None."""
+        return self._lent.resources.get(self._affinity())
+
+    @property
+    def resource_lost(self) -> bool:
+        """Whether there was such a thing and it is gone: the worker that had it is."""
+        return self._running.resource_lost
+
+    async def hold(self, resource: object, close: Callable[[], object] | None = None) -> None:
+        """Keep a live thing for the next work with this affinity, which then comes to this worker.
+
+        `close` is called (and awaited) when the instance has ended, the worker ends, or the hold is lost.
+        Raises ResourceTakenError when another worker holds one.
+        """
+        await self._lent.resources.hold(self._affinity(), self._running.row, resource, close)
+
+    async def let_go(self) -> None:
+        """Close what is held under the work's affinity."""
+        await self._lent.resources.let_go(self._affinity())
+
+    def _affinity(self) -> Key:
+        row = self._running.row
+        if row.affinity is None:
+            raise InputError(
+                f"the work of {row.state} has no affinity: say Run(..., affinity=...) in the chart"
+            )
+        return (row.tenant, row.affinity)
+
+    def wait(self, call: Coroutine[Any, Any, T]) -> T:
+        """Await something from a handler that runs in a thread; raises what it raises."""
+        try:
+            return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        except concurrent.futures.CancelledError as error:
+            raise asyncio.CancelledError(*error.args) from error
