@@ -1,0 +1,190 @@
+"""A destination: who wants which messages, and how it is served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from fnmatch import fnmatchcase
+from hashlib import sha256
+from typing import Any, Literal, Protocol, runtime_checkable
+from zlib import crc32
+
+from headway.clock import milliseconds
+from headway.codec import Value, decode, encode
+from headway.errors import HeadwayError
+from headway.store.rows import LetterRow, MessageRow
+
+Duration = str | float
+
+
+class DeliveryError(HeadwayError):
+    """A destination has not taken a message; it is tried again, not before `after` seconds when given."""
+
+    def __init__(self, message: str, *, after: float = 0) -> None:
+        self.after = after
+        super().__init__(message)
+
+
+class BusyError(DeliveryError):
+    """A destination wants no message at all for `after` seconds."""
+
+
+class UnreachableError(BusyError):
+    """A destination is not there; no message is to blame, and none uses up an attempt."""
+
+
+class PermanentError(DeliveryError):
+    """A destination will never take this message: it is dead at once."""
+
+
+class Message(Value):
+    """A message on its way: `id` is the same at every attempt, and no other message has it."""
+
+    id: str
+    tenant: str
+    instance: str
+    kind: str
+    name: str
+    at: datetime
+    data: Any = None
+    attempt: int = 1
+
+
+def message_of(row: LetterRow | MessageRow) -> Message:
+    """The message that a letter holds, or that nobody has tried yet."""
+    return Message(
+        message_id(row.tenant, row.id, row.at),
+        row.tenant,
+        row.instance,
+        row.kind,
+        row.name,
+        row.at,
+        None if row.data is None else decode(object, row.data),
+        row.attempts + 1 if isinstance(row, LetterRow) else 1,
+    )
+
+
+def message_id(tenant: str, effect: str, at: datetime) -> str:
+    """An id for receivers, in letters and digits.
+
+    The time is part of it: an instance that is pruned and created anew counts its effects anew.
+    """
+    digest = sha256(encode((tenant, effect, at))).hexdigest()
+    return f"msg_{digest[:32]}"
+
+
+class Wants(Value):
+    """Which messages a destination wants; names are matched as file names are (`expense.*`)."""
+
+    kinds: tuple[str, ...]
+    names: tuple[str, ...] = ("*",)
+    tenant: str | None = None
+
+    def takes(self, tenant: str, kind: str, name: str) -> bool:
+        """Whether a message is wanted."""
+        return (
+            kind in self.kinds
+            and self.tenant in {None, tenant}
+            and any(pattern == "*" or fnmatchcase(name, pattern) for pattern in self.names)
+        )
+
+
+class Backoff(Value):
+    """After which times a message is tried again, in milliseconds; after the last of them it is dead.
+
+    Each wait is longer by up to `jitter` of itself, so that what failed together does not come back
+    together.
+    """
+
+    waits: tuple[int, ...]
+    jitter: float = 0.2
+
+    @classmethod
+    def after(cls, *waits: Duration, jitter: float = 0.2) -> Backoff:
+        """These waits, one after the other."""
+        return cls(tuple(milliseconds(wait) for wait in waits), jitter)
+
+    @classmethod
+    def growing(
+        cls, attempts: int, base: Duration, *, factor: float = 2, cap: Duration = "1h", jitter: float = 0.2
+    ) -> Backoff:
+        """So many attempts, the waits between them growing from a base up to a cap."""
+        first, most = milliseconds(base), milliseconds(cap)
+        # The exponent is bounded, or a long row of attempts would leave the range of numbers.
+        waits = (min(most, round(first * factor ** min(n, 60))) for n in range(attempts - 1))
+        return cls(tuple(waits), jitter)
+
+    def wait(self, letter: str, attempts: int) -> int | None:
+        """How long to wait after so many attempts; None when there is no further one."""
+        if attempts > len(self.waits):
+            return None
+        wait = self.waits[attempts - 1]
+        share = crc32(f"{letter}:{attempts}".encode()) / 2**32
+        return round(wait * (1 + self.jitter * share))
+
+
+STANDARD = Backoff.after("5s", "5m", "30m", "2h", "5h", "10h", "10h")
+"""What Standard Webhooks recommends: eight attempts within 28 hours."""
+SOON = Backoff.growing(attempts=12, base="1s", factor=3, cap="1h")
+"""For what is near: twelve attempts within 4 to 5 hours."""
+
+
+class Terms(Value):
+    """How a destination is served.
+
+    A destination that is new `begins` with what is published from now on, or with the first message
+    there is. `at_once` is how many instances' messages are on their way at the same time, `page` how many
+    messages are read before progress is written.
+    """
+
+    begins: Literal["now", "first"] = "now"
+    at_once: int = 32
+    backoff: Backoff = STANDARD
+    page: int = 500
+
+
+class Destination(Protocol):
+    """Where messages go. The name must stay the same: it is what the store remembers progress by."""
+
+    @property
+    def name(self) -> str:
+        """Its name among all destinations."""
+
+    @property
+    def wants(self) -> Wants:
+        """Which messages it wants."""
+
+    @property
+    def terms(self) -> Terms:
+        """How it is served."""
+
+    async def deliver(self, message: Message) -> None:
+        """Hand a message over.
+
+        Raises PermanentError when it will never be taken, BusyError to be left alone for a time, and
+        anything else for a failure that may pass.
+        """
+
+    async def close(self) -> None:
+        """Let go of connections; a delivery after that opens new ones."""
+
+
+Told = Callable[[int, Exception | None], None]
+"""What has become of a message: its place in the list, and what is wrong, if anything."""
+
+
+@runtime_checkable
+class Bulk(Protocol):
+    """A destination that takes many messages without an answer to each before the next."""
+
+    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+        """Hand messages over, those of an instance in their order, and tell of each as soon as it is known.
+
+        When one fails, those of its instance behind it fail too, unless that is a PermanentError. It ends
+        when all are told; one that is not counts as not tried.
+        """
+
+
+def several(given: str | Sequence[str]) -> tuple[str, ...]:
+    """One or several, as a tuple."""
+    return (given,) if isinstance(given, str) else tuple(given)

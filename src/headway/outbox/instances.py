@@ -1,0 +1,152 @@
+"""Messages from instance to instance."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from headway.codec import from_data, replace
+from headway.engine.engine import Engine
+from headway.engine.orders import Answer
+from headway.engine.service import LOG
+from headway.errors import (
+    EngineError,
+    HeadwayError,
+    InputError,
+    RequestReusedError,
+    TooLargeError,
+    UnknownInstanceError,
+)
+from headway.outbox.destination import SOON, Message, PermanentError, Terms, Wants
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.store.port import InstanceQuery
+
+CHILDREN = "children"
+PAGE = 500
+REMEMBERED = timedelta(days=1)
+"""Longer than all attempts together take, so that none of them has an effect twice."""
+OVER = frozenset({"terminal", "already"})
+NOT_WAITING = OVER | {"illegal", "unknown_event"}
+"""What a message to all children may meet: they stand in different states and follow different charts."""
+HOPELESS = (UnknownInstanceError, TooLargeError, RequestReusedError, InputError)
+
+Call = Callable[[str], Awaitable[Answer]]
+"""What is done with one receiver."""
+
+
+class Instances:
+    """Sends each message as an event, once, however often it is delivered.
+
+    One instance: a receiver that has ended, or is where the event would lead, needs no message; any other
+    refusal is a dead letter. All `children`: those that live and do not wait for the event are passed
+    over; if others refuse it, the message is a dead letter after all of them have been told.
+    """
+
+    name = "instances"
+    wants = Wants(("deliver",))
+    terms = Terms(begins="first", at_once=64, backoff=SOON)
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self.tally: Counter[str] = Counter()
+
+    async def deliver(self, message: Message) -> None:
+        """Send the event; raises PermanentError when the receiver refuses it or does not exist."""
+        data = message.data
+        if not isinstance(data, dict) or not isinstance(data.get("to"), str):
+            raise PermanentError("the message does not say to whom it goes")
+        call = self._cancelling(message, data) if data.get("cancel") else self._sending(message, data)
+        if data["to"] == CHILDREN:
+            await self._tell_children(message, call)
+        else:
+            await self._tell(data["to"], call)
+
+    async def close(self) -> None:
+        """Nothing to let go of: the engine is its owner's."""
+
+    def _sending(self, message: Message, data: dict[str, Any]) -> Call:
+        event = Event(message.name, data.get("data"), by=sender(message.instance))
+        return lambda to: self._engine.send(
+            message.tenant,
+            to,
+            event,
+            request_id=f"deliver:{message.id}:{to}",
+            lasts=REMEMBERED,
+            keeps_refusals=False,
+        )
+
+    def _cancelling(self, message: Message, data: dict[str, Any]) -> Call:
+        """Whoever could cancel the parent cancels its children too, with the system's authority."""
+        by = from_data(Actor, data["by"]) if "by" in data else sender(message.instance)
+        by = Actor(id=by.id, kind=by.kind, roles=by.roles | SYSTEM.roles)
+        return lambda to: self._engine.cancel(
+            message.tenant,
+            to,
+            by=by,
+            reason=f"{message.instance} was cancelled",
+            request_id=f"deliver:{message.id}:{to}",
+            keeps_refusals=False,
+        )
+
+    async def _tell(self, to: str, call: Call) -> None:
+        try:
+            answer = await call(to)
+        except HOPELESS as error:
+            raise PermanentError(_reason(error)) from error
+        if not isinstance(answer, Refusal):
+            self.tally["sent"] += 1
+        elif answer.code in OVER:
+            self.tally["dropped"] += 1
+        else:
+            self.tally["refused"] += 1
+            raise PermanentError(f"{to} refused it: {_reason(answer)}")
+
+    async def _tell_children(self, message: Message, call: Call) -> None:
+        """Tell those children that live and that there were when the message was sent, page by page."""
+        refused: Counter[str] = Counter()
+        query = InstanceQuery(tenant=message.tenant, parent=message.instance, ended=False, limit=PAGE)
+        while True:
+            children = await self._engine.list(query)
+            there = [child.id for child in children if child.created_at <= message.at]
+            refused += await self._tell_page(there, call)
+            if len(children) < PAGE:
+                break
+            query = replace(query, after=children[-1].id)
+        if refused:
+            reasons = "; ".join(f"{count} × {reason}" for reason, count in refused.most_common(3))
+            raise PermanentError(f"{refused.total()} children refused it: {reasons}")
+
+    async def _tell_page(self, children: Sequence[str], call: Call) -> Counter[str]:
+        """Tell a page of children; answers with the reasons of those that should have taken it."""
+        answers = await asyncio.gather(*map(call, children), return_exceptions=True)
+        reasons = [self._objection(child, answer) for child, answer in zip(children, answers, strict=True)]
+        return Counter(reason for reason in reasons if reason is not None)
+
+    def _objection(self, child: str, answer: Answer | BaseException) -> str | None:
+        """Why a child that should have taken the message has not."""
+        if isinstance(answer, UnknownInstanceError) or getattr(answer, "code", None) in NOT_WAITING:
+            self.tally["dropped"] += 1
+            return None
+        if isinstance(answer, (Refusal, *HOPELESS)) or type(answer) is EngineError:
+            self.tally["refused"] += 1
+            LOG.warning("instances: %s: %s", child, _reason(answer))
+            return _reason(answer)
+        if isinstance(answer, BaseException):
+            raise answer
+        self.tally["sent"] += 1
+        return None
+
+
+def sender(instance: str) -> Actor:
+    """An instance as an actor: it speaks for the system, and no person can have its id."""
+    return Actor(id=f"instance:{instance}", kind="system", roles=SYSTEM.roles)
+
+
+def _reason(answer: Refusal | HeadwayError) -> str:
+    if isinstance(answer, Refusal):
+        return f"{answer.code}: {answer.message}"
+    return f"{type(answer).__name__}: {answer}"

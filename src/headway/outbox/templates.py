@@ -1,0 +1,63 @@
+"""Names with places to fill in: `tasks:{userId}` is another channel for each user."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from headway.errors import InputError
+from headway.outbox.destination import Message, PermanentError
+
+FIELD = re.compile(r"\{([^{}]*)\}")
+PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
+OWN = ("tenant", "instance", "name", "kind", "id")
+"""What every message has; these names are never looked for in its data."""
+LONGEST_VALUE = 200
+
+
+class Template:
+    """A text with fields in braces: what a message has itself, or a path into its data.
+
+    A field that is not in the data is looked for in the data of the event within. Raises InputError when
+    the text is no template.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        parts = FIELD.split(text)
+        self._texts, self._paths = parts[::2], parts[1::2]
+        if not text or any("{" in part or "}" in part for part in self._texts):
+            raise InputError(f"not a template: {text!r}")
+        for path in self._paths:
+            if not PATH.fullmatch(path):
+                raise InputError(f"not a field of a message: {{{path}}}")
+
+    def fill(self, message: Message) -> str:
+        """The text for a message; raises PermanentError when the message has nothing for a field."""
+        if not self._paths:
+            return self.text
+        filled = [self._texts[0]]
+        for path, text in zip(self._paths, self._texts[1:], strict=True):
+            filled += (_value(message, path), text)
+        return "".join(filled)
+
+
+def _value(message: Message, path: str) -> str:
+    if path in OWN:
+        return str(getattr(message, path))
+    data = message.data
+    inner = data.get("data") if isinstance(data, dict) else None
+    for where in (data, inner):
+        found = _at(where, path.split("."))
+        if isinstance(found, (str, int)) and not isinstance(found, bool) and found != "":
+            text = str(found)
+            if len(text) > LONGEST_VALUE or not text.isprintable():
+                raise PermanentError(f"the message's {path} cannot be part of a name")
+            return text
+    raise PermanentError(f"the message has no {path}")
+
+
+def _at(data: Any, path: list[str]) -> Any:
+    for name in path:
+        data = data.get(name) if isinstance(data, dict) else None
+    return data

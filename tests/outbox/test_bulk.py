@@ -1,0 +1,144 @@
+"""A destination that takes many messages at once: what becomes of each is told in any order."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from headway.engine.engine import Engine
+from headway.outbox.destination import (
+    DeliveryError,
+    Message,
+    PermanentError,
+    Terms,
+    Told,
+    UnreachableError,
+    Wants,
+)
+from headway.outbox.relay import Relay
+from headway.store.port import LetterQuery, Store
+from headway.testing import FakeClock
+from tests.outbox.world import QUICK, publish, until_idle
+
+pytestmark = pytest.mark.mission("ENG-5")
+
+FAILS = DeliveryError("no")
+GONE = UnreachableError("not there", after=5)
+DEAD = PermanentError("never")
+
+
+class Pile:
+    """Takes pages of messages; for some names it has an answer of its own, and about some it keeps quiet."""
+
+    name = "pile"
+    wants = Wants(("topic",))
+    terms = Terms("first", 50, QUICK, 50)
+
+    def __init__(self, **answers: Exception | None) -> None:
+        self.answers = answers
+        self.silent: set[str] = set()
+        self.taken: list[str] = []
+        self.pages: list[list[str]] = []
+
+    async def deliver(self, message: Message) -> None:
+        """Never called: it takes many."""
+        raise AssertionError(message)
+
+    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+        """Tell of the last one first."""
+        self.pages.append([message.name for message in messages])
+        answers = [(place, self.answers.get(message.name)) for place, message in enumerate(messages)]
+        self.taken += [messages[place].name for place, error in answers if error is None]
+        for place, error in reversed(answers):
+            if messages[place].name not in self.silent:
+                told(place, error)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+
+async def letters(store: Store) -> dict[str, tuple[int, bool]]:
+    """What waits or is dead: how often it was tried, and whether it is dead."""
+    return {row.name: (row.attempts, row.dead) for row in await store.letters(LetterQuery())}
+
+
+async def test_a_page_goes_out_at_once_and_in_the_order_of_the_log(store: Store) -> None:
+    """Whatever instances its messages belong to."""
+    for name in ("a1", "b1", "a2", "c1", "b2", "a3"):
+        await publish(store, name[0], name)
+    pile = Pile()
+    await until_idle(Relay(Engine(store), pile))
+    assert pile.pages == [["a1", "b1", "a2", "c1", "b2", "a3"]]
+    assert not await letters(store)
+
+
+async def test_what_fails_with_one_before_it_has_not_used_up_an_attempt(
+    store: Store, clock: FakeClock
+) -> None:
+    """The first is tried again, then the others, one after the other; another instance goes on."""
+    await publish(store, "a", "a1", "a2", "a3")
+    await publish(store, "b", "b1")
+    pile = Pile(a1=FAILS, a2=FAILS, a3=FAILS)
+    relay = Relay(Engine(store), pile)
+    await until_idle(relay)
+    assert pile.taken == ["b1"]
+    assert await letters(store) == {"a1": (1, False), "a2": (0, False), "a3": (0, False)}
+    pile.answers = {}
+    clock.advance("10s")
+    await until_idle(relay)
+    assert pile.taken == ["b1", "a1", "a2", "a3"]
+    assert not await letters(store)
+
+
+async def test_what_is_dead_holds_nobody_up(store: Store) -> None:
+    """Those behind it have arrived."""
+    await publish(store, "a", "a1", "a2")
+    pile = Pile(a1=DEAD)
+    await until_idle(Relay(Engine(store), pile))
+    assert pile.taken == ["a2"]
+    assert await letters(store) == {"a1": (1, True)}
+
+
+async def test_a_destination_that_is_not_there_changes_nothing(store: Store, clock: FakeClock) -> None:
+    """Not even after a long time: the same page goes out when it is back, and not before it may."""
+    await publish(store, "a", "a1", "a2")
+    pile = Pile(a1=GONE, a2=GONE)
+    relay = Relay(Engine(store), pile)
+    for pages in range(1, 30):
+        await until_idle(relay)
+        assert len(pile.pages) == pages
+        assert not await letters(store)
+        clock.advance("5s")
+    pile.answers = {}
+    await until_idle(relay)
+    assert pile.taken == ["a1", "a2"]
+
+
+async def test_what_arrived_before_the_destination_went_away_does_not_come_again(
+    store: Store, clock: FakeClock
+) -> None:
+    """The rest waits without having used up an attempt."""
+    await publish(store, "a", "a1", "a2")
+    await publish(store, "b", "b1")
+    pile = Pile(a2=GONE, b1=GONE)
+    relay = Relay(Engine(store), pile)
+    await until_idle(relay)
+    assert await letters(store) == {"a2": (0, False), "b1": (0, False)}
+    pile.answers = {}
+    clock.advance("5s")
+    await until_idle(relay)
+    assert pile.taken == ["a1", "a2", "b1"]
+
+
+async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
+    """It comes again, with those that were told beside it left alone."""
+    await publish(store, "a", "a1")
+    await publish(store, "b", "b1")
+    pile = Pile()
+    pile.silent = {"b1"}
+    relay = Relay(Engine(store), pile)
+    await relay.turn()
+    assert await letters(store) == {"b1": (0, False)}
+    pile.silent = set()
+    await until_idle(relay)
+    assert pile.taken == ["a1", "b1", "b1"]
+    assert not await letters(store)

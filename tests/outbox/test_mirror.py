@@ -1,0 +1,189 @@
+"""The mirror: what stands in Redis ends up equal to the database, whatever happens to Redis."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headway import Final, State, Statechart
+from headway.engine.engine import Engine
+from headway.outbox.destination import UnreachableError
+from headway.outbox.mirror import Mirror, Mirrored
+from headway.store.port import InstanceQuery, Store
+from headway.store.rows import InstanceRow, Key
+from tests.outbox.redis_server import RedisProcess
+
+pytestmark = pytest.mark.mission("ENG-17")
+
+TENANTS = ("acme", "ac", "ac:me")
+
+
+class Run(Statechart, owner="{user}"):
+    """Counts its turns."""
+
+    going = State(initial=True)
+    done = Final()
+    turn = going.stay()
+    finish = going.to(done)
+
+
+@pytest.fixture
+def redis(tmp_path: Path, runner: asyncio.Runner) -> Iterator[RedisProcess]:
+    """A server of the test's own."""
+    process = RedisProcess(tmp_path)
+    runner.run(process.start())
+    yield process
+    process.kill()
+
+
+@pytest.fixture
+def engine(store: Store, runner: asyncio.Runner) -> Engine:
+    """An engine on each kind of store."""
+    engine = Engine(store, [Run])
+    runner.run(engine.open())
+    return engine
+
+
+async def until_idle(mirror: Mirror) -> None:
+    """Take turns until nothing is new."""
+    while await mirror.turn():
+        pass
+
+
+async def mirrored(mirror: Mirror, engine: Engine) -> bool:
+    """Whether every instance of the database stands in the mirror as it is."""
+    for tenant in TENANTS:
+        for row in await engine.list(InstanceQuery(tenant=tenant)):
+            shown = await mirror.read(tenant, row.id)
+            if shown is None or any(
+                getattr(shown, name) != getattr(row, name) for name in Mirrored.__struct_fields__
+            ):
+                return False
+    return True
+
+
+async def create(engine: Engine, *names: str, tenant: str = "acme") -> None:
+    """Create instances."""
+    for name in names:
+        await engine.create(tenant, name, Run, context={"user": "ann"})
+
+
+async def test_each_commit_shows_in_the_mirror(engine: Engine, redis: RedisProcess) -> None:
+    """Status, seq, owner, snapshot and all; tenants with like names do not meet."""
+    mirror = Mirror(engine, redis.url, page=3)
+    await create(engine, "a", "b")
+    await create(engine, "me:x", tenant="ac")
+    await create(engine, "x", tenant="ac:me")
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await asyncio.gather(*(engine.send("acme", "a", Run.turn()) for _ in range(20)))
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    assert await mirror.read("acme", "nobody") is None
+    await mirror.stop()
+
+
+async def test_a_running_mirror_follows_without_being_told(engine: Engine, redis: RedisProcess) -> None:
+    """A commit wakes it: it does not wait for its rest to end."""
+    mirror = Mirror(engine, redis.url)
+    mirror.longest_rest = 3_600
+    async with asyncio.timeout(30), mirror:
+        await create(engine, "a")
+        for seq in range(2, 5):
+            await engine.send("acme", "a", Run.turn())
+            while (shown := await mirror.read("acme", "a")) is None or shown.seq < seq:
+                pass
+
+
+async def test_redis_down_slows_no_send_and_loses_nothing(engine: Engine, redis: RedisProcess) -> None:
+    """Sends go on as if nothing were; when Redis is back the mirror catches up."""
+    mirror = Mirror(engine, redis.url, page=3)
+    await create(engine, "a", "b")
+    await until_idle(mirror)
+    redis.kill()
+    for _ in range(5):
+        await engine.send("acme", "a", Run.turn())
+        assert await mirror.turn() is False
+    await engine.send("acme", "b", Run.finish())
+    with pytest.raises(UnreachableError):
+        await mirror.read("acme", "a")
+    assert mirror.tally["unreachable"] == 5
+    await redis.start()
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_a_redis_that_has_lost_its_data_gets_all_of_it_anew(
+    engine: Engine, redis: RedisProcess
+) -> None:
+    """How far the mirror has come is lost with the rest, and so it begins again."""
+    mirror = Mirror(engine, redis.url, page=3)
+    await create(engine, *"abcdefgh")
+    await until_idle(mirror)
+    await redis.ask("FLUSHALL")
+    assert not await mirrored(mirror, engine)
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_a_redis_that_is_emptied_in_the_middle_of_a_page_gets_all_of_it_anew(
+    engine: Engine, redis: RedisProcess
+) -> None:
+    """The mirror does not believe that what went before is still there."""
+
+    class Interrupted(Mirror):
+        async def _rows(self, keys: set[Key]) -> list[InstanceRow]:
+            rows = await super()._rows(keys)
+            if self.tally["written"] == 3:
+                await redis.ask("FLUSHALL")
+            return rows
+
+    mirror = Interrupted(engine, redis.url, page=3)
+    await create(engine, *"abcdefgh")
+    await until_idle(mirror)
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_an_older_state_never_takes_the_place_of_a_newer(engine: Engine, redis: RedisProcess) -> None:
+    """Not when it comes late, nor when it belongs to an earlier life of the name."""
+    mirror = Mirror(engine, redis.url)
+    await create(engine, "a")
+    old = await engine.row("acme", "a")
+    await engine.send("acme", "a", Run.turn())
+    new = await engine.row("acme", "a")
+    for rows in ((new, old), (old, new), (old,)):
+        for row in rows:
+            await mirror._server.run([mirror._command(row)])
+        assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_what_has_ended_is_shown_for_a_while(engine: Engine, redis: RedisProcess) -> None:
+    """Then Redis forgets it by itself; what lives stays."""
+    mirror = Mirror(engine, redis.url, keep="1h")
+    await create(engine, "a", "b")
+    await engine.send("acme", "a", Run.finish())
+    await until_idle(mirror)
+    assert 0 < await redis.ask("PTTL", mirror.key(("acme", "a"))) <= 3_600_000
+    assert await redis.ask("PTTL", mirror.key(("acme", "b"))) == -1
+    await mirror.stop()
+
+
+async def test_one_of_two_nodes_writes(engine: Engine, redis: RedisProcess) -> None:
+    """The other takes over when it stops."""
+    first, second = Mirror(engine, redis.url), Mirror(Engine(engine.store, [Run]), redis.url)
+    await create(engine, "a")
+    await until_idle(first)
+    await until_idle(second)
+    assert (first.tally["written"], second.tally["written"]) == (1, 0)
+    await first.stop()
+    await engine.send("acme", "a", Run.turn())
+    await until_idle(second)
+    assert second.tally["written"] == 1
+    assert await mirrored(second, engine)
+    await second.stop()

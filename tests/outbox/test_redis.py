@@ -1,0 +1,167 @@
+"""Messages to Redis: channels and streams, on a real server that is killed and comes back."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from redis.asyncio import Redis
+
+from headway.engine.engine import Engine
+from headway.errors import InputError
+from headway.outbox.destination import message_id
+from headway.outbox.letters import Letters
+from headway.outbox.redis import RedisChannel, RedisDestination, RedisServer, RedisStream
+from headway.outbox.relay import Relay
+from headway.store.port import LetterQuery, MessageQuery, Store
+from headway.testing import FakeClock
+from tests.outbox.redis_server import RedisProcess
+from tests.outbox.world import ACME, QUICK, publish, until_idle
+
+pytestmark = pytest.mark.mission("ENG-5", "ENG-17")
+
+FIRST: dict[str, Any] = {"begins": "first", "backoff": QUICK}
+
+
+@pytest.fixture
+def redis(tmp_path: Path, runner: asyncio.Runner) -> Iterator[RedisProcess]:
+    """A server of the test's own."""
+    process = RedisProcess(tmp_path)
+    runner.run(process.start())
+    yield process
+    process.kill()
+
+
+def relay_to(store: Store, destination: RedisDestination) -> Relay:
+    """A relay to it."""
+    return Relay(Engine(store), destination)
+
+
+def events(entries: Any) -> list[tuple[str, str]]:
+    """The instances and names of what stands in a stream."""
+    return [(fields["subject"], fields["type"]) for _, fields in entries]
+
+
+async def test_a_stream_holds_each_message_with_its_id(store: Store, redis: RedisProcess) -> None:
+    """The entry's own id is Redis's; the message's stands beside the event."""
+    await publish(store, "t1", "task.done", data={"n": 1})
+    [row] = (await store.messages(MessageQuery())).messages
+    relay = relay_to(store, RedisStream("log", "headway:{tenant}", redis.url, **FIRST))
+    await until_idle(relay)
+    [(_, found)] = await redis.ask("XRANGE", "headway:acme", "-", "+")
+    event = json.loads(found.pop("event"))
+    assert found == {"id": message_id(ACME, row.id, row.at), "type": "task.done", "subject": "t1"}
+    assert (event["id"], event["data"], event["specversion"]) == (found["id"], {"n": 1}, "1.0")
+    await relay.stop()
+
+
+async def test_a_stream_keeps_order_and_a_bounded_length(store: Store, redis: RedisProcess) -> None:
+    """Messages stand as they were published; the oldest give way."""
+    for n in range(300):
+        await publish(store, f"i{n % 3}", f"m{n}")
+    relay = relay_to(store, RedisStream("log", "log", redis.url, longest=100, **FIRST))
+    await until_idle(relay)
+    seen = events(await redis.ask("XRANGE", "log", "-", "+"))
+    assert 100 <= len(seen) < 300
+    for each in range(3):
+        numbers = [int(name[1:]) for instance, name in seen if instance == f"i{each}"]
+        assert numbers == sorted(numbers)
+        assert numbers[-1] == 297 + each
+    await relay.stop()
+
+
+async def test_a_channel_is_made_of_the_message(store: Store, redis: RedisProcess) -> None:
+    """Each user hears of its own tasks, in order."""
+    async with Redis.from_url(redis.url, decode_responses=True) as client, client.pubsub() as ear:
+        await ear.subscribe("tasks:ann")
+        await ear.get_message(timeout=10)
+        relay = relay_to(store, RedisChannel("users", "tasks:{userId}", redis.url, **FIRST))
+        await publish(store, "t1", "task.begun", data={"userId": "ann"}, kind="live")
+        await publish(store, "t2", "task.begun", data={"userId": "bob"}, kind="live")
+        await publish(store, "t1", "task.done", data={"event": "x", "data": {"userId": "ann"}})
+        await until_idle(relay)
+        heard = [await ear.get_message(timeout=10) for _ in range(2)]
+        assert [json.loads(each["data"])["type"] for each in heard if each] == ["task.begun", "task.done"]
+        assert await ear.get_message(timeout=0) is None
+        assert relay.tally["delivered"] == 3
+        await relay.stop()
+
+
+async def test_a_message_without_the_field_is_dead_at_once(store: Store, redis: RedisProcess) -> None:
+    """What is behind it goes on."""
+    relay = relay_to(store, RedisStream("users", "tasks:{userId}", redis.url, **FIRST))
+    await publish(store, "t1", "bad")
+    await publish(store, "t1", "good", data={"userId": 7})
+    await until_idle(relay)
+    assert [letter.error for letter in await Letters(store).list(ACME)] == ["the message has no userId"]
+    assert events(await redis.ask("XRANGE", "tasks:7", "-", "+")) == [("t1", "good")]
+    await relay.stop()
+
+
+async def test_a_redis_that_is_killed_costs_nothing(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """No attempt, no letter, no order: what was published meanwhile goes out when it is back."""
+    relay = relay_to(store, RedisStream("log", "log", redis.url, **FIRST))
+    await publish(store, "a", "one")
+    await until_idle(relay)
+    redis.kill()
+    await publish(store, "a", "two", "three")
+    for _ in range(5):
+        clock.advance("1h")
+        await relay.turn()
+        assert await relay.turn() is False
+    assert relay.tally["unreachable"] == 5
+    assert not await store.letters(LetterQuery())
+    await redis.start()
+    clock.advance("2s")
+    await until_idle(relay)
+    assert [name for _, name in events(await redis.ask("XRANGE", "log", "-", "+"))] == ["one", "two", "three"]
+    await relay.stop()
+
+
+async def test_a_redis_that_is_full_is_waited_for(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """It answers, but takes nothing: that is no message's fault."""
+    relay = relay_to(store, RedisStream("log", "log", redis.url, **FIRST))
+    await redis.ask("CONFIG", "SET", "maxmemory", "1")
+    await publish(store, "a", "one", "two")
+    await relay.turn()
+    assert relay.tally["unreachable"] == 1
+    await redis.ask("CONFIG", "SET", "maxmemory", "0")
+    clock.advance("2s")
+    await until_idle(relay)
+    assert [name for _, name in events(await redis.ask("XRANGE", "log", "-", "+"))] == ["one", "two"]
+    await relay.stop()
+
+
+async def test_what_redis_refuses_is_tried_again_and_can_be_redriven(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """A key of another type: a letter, then a dead one, and after that is mended it arrives."""
+    relay = relay_to(store, RedisStream("log", "log:{room}", redis.url, **FIRST))
+    await redis.ask("SET", "log:bad", "no stream")
+    await publish(store, "a", "one", data={"room": "bad"})
+    await publish(store, "b", "other", data={"room": "good"})
+    for _ in range(3):
+        await until_idle(relay)
+        clock.advance("10s")
+    assert events(await redis.ask("XRANGE", "log:good", "-", "+")) == [("b", "other")]
+    [dead] = await Letters(store).list(ACME)
+    assert (dead.name, dead.attempts, "WRONGTYPE" in dead.error) == ("one", 3, True)
+    await redis.ask("DEL", "log:bad")
+    assert await Letters(store).redrive(ACME) == 1
+    await until_idle(relay)
+    assert events(await redis.ask("XRANGE", "log:bad", "-", "+")) == [("a", "one")]
+    await relay.stop()
+
+
+@pytest.mark.parametrize("url", ["", "http://x", "nonsense", "redis://h:port/0"])
+def test_a_url_that_is_none_is_refused_and_not_repeated(url: str) -> None:
+    """It may hold a password."""
+    with pytest.raises(InputError) as raised:
+        RedisServer(url)
+    assert not url or url not in str(raised.value)
