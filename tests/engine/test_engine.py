@@ -1,8 +1,7 @@
-"""The engine on a SQLite file: one door, one transaction, one answer per request."""
+"""The engine on each kind of store: one door, one transaction, one answer per request."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from headway import Ask, Event, Final, No, Refusal, State, Statechart, View, any_live, person
 from headway.actions import add, record, spawn
 from headway.engine.engine import Engine
-from headway.engine.orders import Receipt
+from headway.engine.orders import Order, Receipt
 from headway.errors import (
     EngineError,
     InstanceExistsError,
@@ -22,8 +21,8 @@ from headway.errors import (
 )
 from headway.statechart.model import Fact
 from headway.store import migrate
-from headway.store.port import InstanceQuery
-from headway.store.sqlite import SqliteStore, sqlite_database
+from headway.store.address import database_at, store_at
+from headway.store.port import InstanceQuery, WorkQuery
 
 Scenario = Callable[[Engine], Awaitable[None]]
 TENANT = "acme"
@@ -77,13 +76,13 @@ CHARTS = (Job, Child, Parent, Claim)
 
 
 @pytest.fixture
-def played(tmp_path: Path) -> Callable[[Scenario], None]:
-    """Plays a scenario on an engine over a fresh SQLite file."""
+def played(database: str) -> Callable[[Scenario], None]:
+    """Plays a scenario on an engine over each kind of store."""
 
     async def play(scenario: Scenario) -> None:
-        async with sqlite_database(str(tmp_path / "headway.db"), create=True) as database:
-            await migrate.up(database)
-        async with Engine(SqliteStore(str(tmp_path / "headway.db")), CHARTS) as engine:
+        async with database_at(database, create=True) as opened:
+            await migrate.up(opened)
+        async with Engine(store_at(database), CHARTS) as engine:
             await scenario(engine)
 
     return lambda scenario: asyncio.run(play(scenario))
@@ -147,6 +146,16 @@ def test_a_request_id_gets_one_answer(played: Callable[[Scenario], None]) -> Non
             await engine.send(TENANT, "job", Job.drop(by=ANN), request_id="r2")
 
     played(scenario)
+
+
+@pytest.mark.mission("ENG-6")
+def test_a_call_has_the_same_body_in_every_process() -> None:
+    """A set of roles has no order, and so its order must not tell two calls apart."""
+    roles = [f"role{number:02}" for number in range(40)]
+    for given in (roles, roles[::-1]):
+        order = Order((TENANT, "job"), Job.begin(by=person("ann", *given)), "r1")
+        places = [order.fingerprint().index(role) for role in roles]
+        assert places == sorted(places)
 
 
 @pytest.mark.mission("ENG-4")
@@ -258,3 +267,31 @@ def test_what_cannot_be_done_has_its_own_error(played: Callable[[Scenario], None
         assert "manager can approve" in str(await engine.why(TENANT, "claim"))
 
     played(scenario)
+
+
+@pytest.mark.mission("ENG-9", "ENG-10")
+def test_what_a_step_begins_and_takes_back_leaves_no_row(database: str) -> None:
+    """Work and timers of a state that is left in the step that enters it are never seen by anybody."""
+
+    class Passing(Statechart):
+        """Passes through a state with work and a timer."""
+
+        first = State(initial=True)
+        through = State(run="work")
+        last, over = State(), Final()
+        go = first.to(through)
+        on = through.always.to(last)
+        late = through.after("1h").to(over)
+        done = through.on_done.to(over) | through.on_error.to(over)
+        end = last.to(over)
+
+    async def play() -> None:
+        async with database_at(database, create=True) as opened:
+            await migrate.up(opened)
+        async with Engine(store_at(database), [Passing]) as engine:
+            await moved(engine.create(TENANT, "p", "Passing"))
+            assert (await moved(engine.send(TENANT, "p", Passing.go()))).states == ("last",)
+            assert not await engine.store.work(WorkQuery(tenant=TENANT))
+            assert await engine.store.next_timer() is None
+
+    asyncio.run(play())

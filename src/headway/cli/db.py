@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Annotated, TypeVar
 
 import typer
@@ -14,9 +13,10 @@ from headway.cli.charts import write
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
 from headway.cli.present import out
+from headway.errors import InputError
 from headway.store import migrate
+from headway.store.address import database_at
 from headway.store.migrate import Database, Migration, Status
-from headway.store.sqlite import sqlite_database
 
 T = TypeVar("T")
 
@@ -81,29 +81,13 @@ def down(
 
 def _with(url: str, job: Callable[[Database], Awaitable[T]], *, create: bool = False) -> T:
     async def run() -> T:
-        async with _opened(url, create=create) as opened:
+        async with database_at(url, create=create) as opened:
             return await job(opened)
 
-    return asyncio.run(run())
-
-
-def _opened(url: str, *, create: bool) -> AbstractAsyncContextManager[Database]:
-    kind, separator, place = url.partition("://")
-    if kind == "sqlite" and place.startswith("/") and len(place) > 1:
-        return sqlite_database(place[1:], create=create)
-    if kind in {"postgresql", "postgres"} and separator:
-        return _postgres(url)
-    raise CommandError(f"{url} is no database: name sqlite:///file.db or postgresql://user@host/name")
-
-
-def _postgres(url: str) -> AbstractAsyncContextManager[Database]:
     try:
-        from headway.store.postgres import postgres_database  # noqa: PLC0415 - SQLite alone needs no driver
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("headway"):
-            raise
-        raise CommandError(f"PostgreSQL needs {error.name}: pip install 'headway[postgres]'") from error
-    return postgres_database(url)
+        return asyncio.run(run())
+    except InputError as error:
+        raise CommandError(str(error)) from error
 
 
 def _tell(done: str, steps: Sequence[Migration], nothing: str) -> None:

@@ -11,10 +11,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from headway.cli.audit import audit
 from headway.cli.charts import chart, charts
 from headway.cli.db import db
+from headway.cli.diff import diff
 from headway.cli.present import errors_to
 from headway.cli.serve import serve
+from headway.cli.upgrade import command as upgrade
 from headway.errors import HeadwayError
 
 app = typer.Typer(
@@ -51,8 +54,11 @@ def options(
 
 
 app.command()(charts)
+chart.command()(diff)
 app.add_typer(chart, name="chart")
 app.add_typer(db, name="db")
+app.add_typer(audit, name="audit")
+app.command("upgrade")(upgrade)
 app.command()(serve)
 
 

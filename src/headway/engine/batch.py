@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from datetime import UTC, datetime
+from operator import attrgetter
 from typing import Any
 
-from headway.codec import decode
-from headway.engine.commit import Commit, instance_row, write_effects, write_ends, write_history
-from headway.engine.facts import fact_reads, fact_values
-from headway.engine.orders import Answer, Creation, Order, Receipt, answer_of, answer_text
+from headway.codec import decode, replace
+from headway.engine.commit import (
+    Commit,
+    Living,
+    instance_row,
+    write_cascade,
+    write_effects,
+    write_ends,
+    write_history,
+)
+from headway.engine.facts import Facts, instances_key, owner_of
+from headway.engine.orders import Answer, Creation, Order, Receipt, Upgrading, answer_of, answer_text
 from headway.engine.registry import Registry
+from headway.engine.upgraded import upgraded
 from headway.errors import (
     HeadwayError,
     InstanceExistsError,
@@ -28,13 +38,16 @@ from headway.store.rows import InstanceRow, Key, RequestRow
 
 Asking = Generator[Reads, Found, None]
 MISSING = object()
-LISTS = (
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
+lists_of = attrgetter(
     "history",
     "timers",
     "timers_gone",
     "work",
     "work_gone",
     "asks",
+    "asks_renewed",
+    "asks_changed",
     "asks_closed",
     "messages",
     "requests",
@@ -43,27 +56,24 @@ LISTS = (
 """The rows an order adds; instances are written once, at the end."""
 
 
-class Living:
-    """An instance as the batch sees it: as it was stored, and as it is after the calls decided so far."""
+class NotTakenError(HeadwayError):
+    """Something that follows from an order was refused, and so the order is."""
 
-    __slots__ = ("created_at", "snapshot", "stored")
-
-    def __init__(self, snapshot: Snapshot, created_at: datetime, *, stored: bool) -> None:
-        self.snapshot = snapshot
-        self.created_at = created_at
-        self.stored = stored
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 class Batch:
     """A unit of many orders. A bad order gets its error and leaves no trace; its neighbours go on."""
 
-    def __init__(self, registry: Registry, orders: list[Order]) -> None:
+    def __init__(self, registry: Registry, orders: Sequence[Order]) -> None:
         self.registry = registry
         self.orders = orders
 
     def begin(self) -> Reads:
         """Forget everything; ask for the instances and request ids of all orders."""
-        self.now = datetime.min.replace(tzinfo=UTC)
+        self.now = LONG_AGO
         self.living: dict[Key, Living | None] = {}
         self.touched: dict[Key, None] = {}
         self.requests: dict[Key, RequestRow | None] = {}
@@ -85,9 +95,7 @@ class Batch:
         for key in self.touched:
             living = self.living[key]
             assert living is not None
-            chart = self._chart(living.snapshot)
-            status = status_of(chart, living.snapshot.states) or ""
-            row = instance_row(key, living.snapshot, status, created_at=living.created_at, now=self.now)
+            row = instance_row(key, living, self.now)
             (self.written.updated if living.stored else self.written.created).append(row)
         return self.written
 
@@ -99,9 +107,12 @@ class Batch:
             self.undo = Undo(self.written)
             try:
                 yield from self._decide(order)
-            except HeadwayError as error:
+            except NotTakenError as error:
                 self.undo.all()
-                order.error = error
+                self._answer(order, error.refusal)
+            except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on
+                self.undo.all()
+                order.answer, order.error = None, error
 
     def _load(
         self,
@@ -137,10 +148,15 @@ class Batch:
             return
         if isinstance(order.act, Creation):
             answer = yield from self._create(order.key, order.act)
+        elif isinstance(order.act, Upgrading):
+            answer = yield from self._upgrade(order, order.act)
         else:
             answer = yield from self._send(order, order.act)
+        self._answer(order, answer)
+
+    def _answer(self, order: Order, answer: Answer) -> None:
         order.answer = answer
-        if order.request_id is not None:
+        if order.request_id is not None and (order.keeps_refusals or isinstance(answer, Receipt)):
             self._remember(order, answer)
 
     def _replay(self, order: Order) -> bool:
@@ -164,27 +180,36 @@ class Batch:
     def _create(self, key: Key, creation: Creation) -> Generator[Reads, Found, Answer]:
         if self.living.get(key) is not None:
             raise InstanceExistsError(f"an instance {key[1]} exists already")
+        refusal = yield from self._begin(key, creation)
+        return refusal or self._receipt(key)
+
+    def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
+        """Begin a life, unless the chart refuses."""
         chart = self.registry.newest(creation.chart)
         blank = Snapshot(chart.name, chart.version, key[1], context=dict(creation.context or {}))
-        yield from self._load(**fact_reads(chart, key[0], blank))
         outcome = start(
             chart,
             key[1],
             now=self.now,
             context=creation.context,
             by=creation.by,
-            facts=fact_values(chart, key[0], blank, counters=self.counters, records=self.records),
+            facts=(yield from self._facts(chart, key[0], blank)),
             seed=creation.seed,
             parent=creation.parent,
             depth=creation.depth,
         )
         if isinstance(outcome, Refusal):
             return outcome
-        self.undo.put(self.living, key, Living(outcome.snapshot, self.now, stored=False))
+        owner = owner_of(chart, outcome.snapshot)
+        status = status_of(chart, outcome.snapshot.states) or ""
+        self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now, owner))
+        if owner is not None:
+            self._count((key[0], instances_key(chart.name, owner)), 1)
         yield from self._apply(key, None, outcome)
-        return self._receipt(key, chart)
+        return None
 
-    def _send(self, order: Order, event: Event) -> Generator[Reads, Found, Answer]:
+    def _expected(self, order: Order) -> Living:
+        """The instance an order is for, where the order expects it."""
         living = self.living.get(order.key)
         if living is None:
             raise UnknownInstanceError(f"there is no instance {order.key[1]}")
@@ -192,29 +217,63 @@ class Batch:
         if order.expected_seq is not None and order.expected_seq != seq:
             message = f"{order.key[1]} is at {seq}, not at {order.expected_seq}"
             raise VersionConflictError(message, seq)
+        return living
+
+    def _upgrade(self, order: Order, act: Upgrading) -> Generator[Reads, Found, Answer]:
+        """An instance becomes one of another version, or is brought back to the one before."""
+        living = self._expected(order)
+        before = living.snapshot
+        now, then = (self.registry.known(before.chart, each) for each in (before.version, act.to))
+        facts: dict[str, Any] = {}
+        if act.record is None:
+            facts = yield from self._facts(then, order.key[0], before)
+        done = upgraded(living, act, now, then, at=self.now, facts=facts)
+        after = living.moved(done.snapshot, status_of(then, done.snapshot.states) or "")
+        self.undo.put(self.living, order.key, after)
+        yield from self._apply(order.key, before, done)
+        if after.snapshot.ended and living.owner is not None:
+            self._count((order.key[0], instances_key(then.name, living.owner)), -1)
+        return self._receipt(order.key)
+
+    def _send(self, order: Order, event: Event) -> Generator[Reads, Found, Answer]:
+        living = self._expected(order)
         outcome = yield from self._step(order.key, living, event)
-        return outcome if isinstance(outcome, Refusal) else self._receipt(order.key, None)
+        if isinstance(outcome, Refusal):
+            return outcome
+        if order.cascades:
+            write_cascade(Commit(self.written, order.key, self.now), outcome.snapshot, event.by)
+        return self._receipt(order.key)
 
     def _step(self, key: Key, living: Living, event: Event) -> Generator[Reads, Found, Step | Refusal]:
         """Decide one event for one instance, with what follows from it for others."""
         before = living.snapshot
         chart = self._chart(before)
         if chart.model.facts:
-            yield from self._load(**fact_reads(chart, key[0], before))
-            facts = fact_values(chart, key[0], before, counters=self.counters, records=self.records)
+            facts = yield from self._facts(chart, key[0], before)
             outcome = step(chart, before, event, self.now, facts=facts)
         else:
             outcome = step(chart, before, event, self.now)
         if isinstance(outcome, Step):
-            after = Living(outcome.snapshot, living.created_at, stored=living.stored)
+            after = living.moved(outcome.snapshot, status_of(chart, outcome.snapshot.states) or "")
             self.undo.put(self.living, key, after)
             yield from self._apply(key, before, outcome)
+            if after.snapshot.ended and living.owner is not None and not before.ended:
+                self._count((key[0], instances_key(chart.name, living.owner)), -1)
         return outcome
+
+    def _facts(
+        self, chart: Chart, tenant: str, snapshot: Snapshot
+    ) -> Generator[Reads, Found, dict[str, Any]]:
+        facts = Facts(chart, tenant, snapshot, self.registry.given)
+        yield from self._load(counters=facts.counters(), records=facts.records())
+        return facts.values(self.counters, self.records)
 
     def _apply(self, key: Key, before: Snapshot | None, done: Step) -> Asking:
         self.undo.put(self.touched, key, None)
         commit = Commit(self.written, key, self.now)
-        write_history(commit, done.history)
+        living = self.living[key]
+        assert living is not None
+        write_history(commit, living, done)
         if before is not None:
             write_ends(commit, before, done.snapshot)
         write_effects(commit, done.effects)
@@ -237,30 +296,30 @@ class Batch:
         parent = (child[0], report.parent)
         yield from self._load(instances=[parent])
         living = self.living[parent]
-        if living is not None and not living.snapshot.ended:
-            event = child_changed(child[1], report.before, report.after, report.errors)
-            yield from self._step(parent, living, event)
+        if living is None or living.snapshot.ended:
+            return
+        event = child_changed(child[1], report.before, report.after, report.errors)
+        outcome = yield from self._step(parent, living, event)
+        if isinstance(outcome, Refusal):
+            # Counts that have lost one change are wrong for ever; an event that is refused can come again.
+            raise NotTakenError(
+                replace(outcome, message=f"the parent {parent[1]} cannot take it: {outcome.message}")
+            )
 
     def _spawn(self, parent: Key, spawn: SpawnChild) -> Asking:
         """A child is created in the same transaction; its first status is its first report."""
-        key = (parent[0], spawn.child)
-        chart = self.registry.newest(spawn.chart)
-        outcome = start(
-            chart, spawn.child, now=self.now, context=spawn.context, parent=parent[1], depth=spawn.depth
-        )
-        if isinstance(outcome, Refusal):
-            raise InstanceExistsError(f"the child {spawn.child} cannot begin: {outcome.message}")
-        self.undo.put(self.living, key, Living(outcome.snapshot, self.now, stored=False))
-        yield from self._apply(key, None, outcome)
+        creation = Creation(chart=spawn.chart, context=spawn.context, parent=parent[1], depth=spawn.depth)
+        refusal = yield from self._begin((parent[0], spawn.child), creation)
+        if refusal is not None:
+            raise NotTakenError(
+                replace(refusal, message=f"the child {spawn.child} cannot begin: {refusal.message}")
+            )
 
-    def _receipt(self, key: Key, chart: Chart | None) -> Receipt:
+    def _receipt(self, key: Key) -> Receipt:
         living = self.living[key]
         assert living is not None
-        snapshot = living.snapshot
-        status = status_of(chart or self._chart(snapshot), snapshot.states) or ""
-        return Receipt(
-            key[1], snapshot.chart, snapshot.version, snapshot.seq, status, snapshot.states, snapshot.ended
-        )
+        now = living.snapshot
+        return Receipt(key[1], now.chart, now.version, now.seq, living.status, now.states, now.ended)
 
     def _chart(self, snapshot: Snapshot) -> Chart:
         return self.registry.chart(snapshot.chart, snapshot.version)
@@ -273,7 +332,7 @@ class Undo:
 
     def __init__(self, written: Changes) -> None:
         self._written = written
-        self._lengths = [len(getattr(written, name)) for name in LISTS]
+        self._lengths = [*map(len, lists_of(written))]
         self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
 
     def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
@@ -283,8 +342,8 @@ class Undo:
 
     def all(self) -> None:
         """Take everything back."""
-        for name, length in zip(LISTS, self._lengths, strict=True):
-            del getattr(self._written, name)[length:]
+        for rows, length in zip(lists_of(self._written), self._lengths, strict=True):
+            del rows[length:]
         for mapping, key, value in reversed(self._replaced):
             if value is MISSING:
                 del mapping[key]
@@ -295,4 +354,5 @@ class Undo:
 def _living(row: InstanceRow | None) -> Living | None:
     if row is None:
         return None
-    return Living(decode(Snapshot, row.snapshot), row.created_at, stored=True)
+    snapshot = decode(Snapshot, row.snapshot)
+    return Living(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)

@@ -6,13 +6,16 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from headway.codec import encode, replace
+from headway.codec import encode
+from headway.engine.journal import BEGINNING, chained
 from headway.statechart import effects
-from headway.statechart.snapshot import Row, Snapshot
+from headway.statechart.snapshot import Actor, Snapshot
+from headway.statechart.step import Step
 from headway.store.port import Changes
 from headway.store.rows import (
+    AskChange,
+    AskClosing,
     AskRow,
-    HistoryRow,
     InstanceRow,
     Key,
     MessageRow,
@@ -20,6 +23,33 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
+
+
+class Living:
+    """An instance as a batch sees it: as it was stored, and as it is after the calls decided so far."""
+
+    __slots__ = ("created_at", "journal", "owner", "snapshot", "status", "stored")
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        status: str,
+        created_at: datetime,
+        owner: str | None,
+        *,
+        journal: str = BEGINNING,
+        stored: bool = False,
+    ) -> None:
+        self.snapshot = snapshot
+        self.status = status
+        self.created_at = created_at
+        self.owner = owner
+        self.journal = journal
+        self.stored = stored
+
+    def moved(self, snapshot: Snapshot, status: str) -> Living:
+        """The same instance after a step."""
+        return Living(snapshot, status, self.created_at, self.owner, journal=self.journal, stored=self.stored)
 
 
 class Commit:
@@ -37,45 +67,56 @@ class Commit:
         return (self.tenant, name)
 
 
-def instance_row(
-    key: Key, snapshot: Snapshot, status: str, *, created_at: datetime, now: datetime
-) -> InstanceRow:
-    """The row of a snapshot."""
+def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
+    """The row of an instance as it is now."""
+    snapshot = living.snapshot
     return InstanceRow(
         key[0],
         key[1],
         snapshot.chart,
         snapshot.version,
         snapshot.seq,
-        status,
+        living.status,
         snapshot.ended,
         snapshot.parent,
-        created_at,
+        living.owner,
+        living.created_at,
         now,
+        living.journal,
         encode(snapshot).decode(),
     )
 
 
-def write_history(commit: Commit, rows: tuple[Row, ...]) -> None:
-    """The lines of history of a step."""
-    for row in rows:
-        commit.changes.history.append(
-            HistoryRow(
-                commit.tenant,
-                commit.instance,
-                row.seq,
-                row.index,
-                row.at,
-                row.event,
-                row.transition,
-                "+".join(row.before),
-                "+".join(row.after),
-                row.actor,
-                row.reason,
-                row.attempt,
-                None if row.data is None else encode(row.data).decode(),
-            )
+def write_history(commit: Commit, living: Living, done: Step) -> None:
+    """The lines of history of a step, each chained to the one before it."""
+    last = len(done.history) - 1
+    for number, row in enumerate(done.history):
+        line = chained(
+            living.journal,
+            commit.tenant,
+            commit.instance,
+            row.seq,
+            row.index,
+            row.at,
+            row.event,
+            row.transition,
+            "+".join(row.before),
+            "+".join(row.after),
+            row.actor,
+            row.reason,
+            row.attempt,
+            None if row.data is None else encode(row.data).decode(),
+            done.snapshot.version,
+            _note(done.effects) if number == last else None,
         )
+        living.journal = line.hash
+        commit.changes.history.append(line)
+
+
+def _note(done: tuple[effects.Effect, ...]) -> str | None:
+    """What people were asked and saw, and what was closed: an answer names the question it belongs to."""
+    told = [effect for effect in done if type(effect) in NOTED]
+    return encode(told).decode() if told else None
 
 
 def write_ends(commit: Commit, before: Snapshot, after: Snapshot) -> None:
@@ -97,10 +138,25 @@ def write_effects(commit: Commit, done: tuple[effects.Effect, ...]) -> None:
             writer(commit, effect)
 
 
+def write_cascade(commit: Commit, after: Snapshot, by: Actor) -> None:
+    """The message by which a cancellation reaches the children."""
+    data = {"to": "children", "cancel": True, "by": by}
+    _publish(commit, f"{commit.instance}:{after.seq}:cancel", "deliver", "cancel", data=data)
+
+
 def _set_timer(commit: Commit, effect: effects.SetTimer) -> None:
     commit.changes.timers.append(
         TimerRow(commit.tenant, effect.timer, commit.instance, effect.event, effect.due)
     )
+
+
+def _cancel_timer(commit: Commit, effect: effects.CancelTimer) -> None:
+    """It may have been set in the same step, so that nothing open before tells of it; so may work."""
+    commit.changes.timers_gone.append(commit.key(effect.timer))
+
+
+def _cancel_work(commit: Commit, effect: effects.CancelWork) -> None:
+    commit.changes.work_gone.append(commit.key(effect.work))
 
 
 def _start_work(commit: Commit, effect: effects.StartWork) -> None:
@@ -120,6 +176,10 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
             lease=effect.lease,
             affinity=effect.affinity,
             concurrency=effect.concurrency,
+            at_once=effect.at_once,
+            rate=effect.rate,
+            rate_most=effect.rate_most,
+            rate_per=effect.rate_per,
         )
     )
 
@@ -141,24 +201,42 @@ def _open_ask(commit: Commit, effect: effects.OpenedAsk) -> None:
     )
 
 
-def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
-    """Of an ask that is stored only the closing is written; one opened in the same unit is closed whole."""
-    key = commit.key(effect.ask)
-    opened = next((row for row in commit.changes.asks if (row.tenant, row.id) == key), None)
-    asked = opened or AskRow(
-        tenant=commit.tenant,
-        id=effect.ask,
-        instance=commit.instance,
-        state="",
-        roles=(),
-        answers=(),
-        form=None,
-        shows="{}",
-        opened_at=commit.now,
-        deadline=None,
+def _renew_ask(commit: Commit, effect: effects.RenewedAsk) -> None:
+    commit.changes.asks_renewed.append(
+        AskRow(
+            tenant=commit.tenant,
+            id=effect.ask,
+            instance=commit.instance,
+            state=effect.state,
+            roles=effect.roles,
+            answers=effect.answers,
+            form=effect.form,
+            shows=encode(effect.shows).decode(),
+            opened_at=effect.opened_at,
+            deadline=effect.deadline,
+        )
     )
-    closed = replace(asked, closed_at=commit.now, closed_by=effect.by, closed_event=effect.event)
-    commit.changes.asks_closed.append(closed)
+    # Its last word on who may answer: calls before it in the same unit may have said something else.
+    _change_ask(commit, effect)
+
+
+def _change_ask(commit: Commit, effect: effects.ChangedAsk | effects.RenewedAsk) -> None:
+    commit.changes.asks_changed.append(
+        AskChange(
+            tenant=commit.tenant,
+            id=effect.ask,
+            roles=effect.roles,
+            claimed_by=effect.claimed_by,
+            claimed_until=effect.claimed_until,
+            delegated_to=effect.delegated_to,
+        )
+    )
+
+
+def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
+    commit.changes.asks_closed.append(
+        AskClosing(commit.tenant, effect.ask, commit.now, effect.by, effect.event)
+    )
 
 
 def _message(commit: Commit, effect: effects.Message) -> None:
@@ -166,7 +244,8 @@ def _message(commit: Commit, effect: effects.Message) -> None:
 
 
 def _remind(commit: Commit, effect: effects.RemindAsk) -> None:
-    _publish(commit, effect.id, "live", "ask.reminded", data={"ask": effect.ask, "roles": effect.roles})
+    data = {"ask": effect.ask, "roles": effect.roles, "delegated_to": effect.delegated_to}
+    _publish(commit, effect.id, "live", "ask.reminded", data=data)
 
 
 def _escalate(commit: Commit, effect: effects.EscalateAsk) -> None:
@@ -195,8 +274,12 @@ def _record(commit: Commit, effect: effects.StoreRecord) -> None:
 
 WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.SetTimer: _set_timer,
+    effects.CancelTimer: _cancel_timer,
+    effects.CancelWork: _cancel_work,
     effects.StartWork: _start_work,
     effects.OpenedAsk: _open_ask,
+    effects.RenewedAsk: _renew_ask,
+    effects.ChangedAsk: _change_ask,
     effects.ClosedAsk: _close_ask,
     effects.Message: _message,
     effects.RemindAsk: _remind,
@@ -205,3 +288,5 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.Deliver: _deliver,
     effects.StoreRecord: _record,
 }
+
+NOTED = frozenset({effects.OpenedAsk, effects.RenewedAsk, effects.ChangedAsk, effects.ClosedAsk})

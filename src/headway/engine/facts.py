@@ -1,8 +1,8 @@
-"""What guards need to know beyond the instance: counters and records, by the keys a chart names."""
+"""What guards need to know beyond the instance, by the names a chart gives: read in the same transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway.statechart import model
@@ -11,39 +11,80 @@ from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
 from headway.store.rows import Key
 
-
-def _key(fact: model.Fact, snapshot: Snapshot) -> str:
-    """The key as the actions spell it that write there."""
-    return filled(fact.key, {"instance": snapshot.instance, **snapshot.context})
+Given = Mapping[str, Callable[[str, Snapshot], Any]]
+"""Facts that the program itself knows, by `fact` or `Chart.fact`: functions of tenant and snapshot."""
 
 
-def _record(fact: model.Fact, tenant: str, snapshot: Snapshot) -> tuple[str, str, str]:
-    kind, _, key = _key(fact, snapshot).partition(":")
-    return (tenant, kind, key)
+class Facts:
+    """The facts of one chart for one instance: which rows they stand in, and their values."""
 
+    __slots__ = ("_chart", "_given", "_snapshot", "_tenant")
 
-def fact_reads(chart: Chart, tenant: str, snapshot: Snapshot) -> dict[str, Any]:
-    """What must be read before the guards of a chart can be asked."""
-    facts = chart.model.facts
-    return {
-        "counters": [(tenant, _key(fact, snapshot)) for fact in facts if fact.kind == "counter"],
-        "records": [_record(fact, tenant, snapshot) for fact in facts if fact.kind == "record"],
-    }
+    def __init__(self, chart: Chart, tenant: str, snapshot: Snapshot, given: Given) -> None:
+        self._chart, self._tenant, self._snapshot, self._given = chart, tenant, snapshot, given
 
+    def counters(self) -> list[Key]:
+        """The counters that must be read first."""
+        return [self._counter(fact) for fact in self._chart.model.facts if fact.kind in COUNTED]
 
-def fact_values(
-    chart: Chart,
-    tenant: str,
-    snapshot: Snapshot,
-    *,
-    counters: Mapping[Key, int],
-    records: Mapping[tuple[str, str, str], Any],
-) -> dict[str, Any]:
-    """The facts of a chart by name; one that nobody stored is 0, or None."""
-    values: dict[str, Any] = {}
-    for fact in chart.model.facts:
+    def records(self) -> list[tuple[str, str, str]]:
+        """The records that must be read first."""
+        return [self._record(fact) for fact in self._chart.model.facts if fact.kind == "record"]
+
+    def values(
+        self, counters: Mapping[Key, int], records: Mapping[tuple[str, str, str], Any]
+    ) -> dict[str, Any]:
+        """The facts by name; one that nobody stored is 0, or None."""
+        values: dict[str, Any] = {}
+        for fact in self._chart.model.facts:
+            if fact.kind in COUNTED:
+                values[fact.name] = counters.get(self._counter(fact), 0)
+            elif fact.kind == "record":
+                values[fact.name] = records.get(self._record(fact))
+            else:
+                provider = provider_of(self._chart, fact.name, self._given)
+                if provider is not None:
+                    values[fact.name] = provider(self._tenant, self._snapshot)
+        return values
+
+    def _counter(self, fact: model.Fact) -> Key:
         if fact.kind == "counter":
-            values[fact.name] = counters.get((tenant, _key(fact, snapshot)), 0)
-        elif fact.kind == "record":
-            values[fact.name] = records.get(_record(fact, tenant, snapshot))
-    return values
+            return (self._tenant, self._fill(fact.key))
+        chart, _, owner = fact.key.partition(":")
+        return (self._tenant, instances_key(chart or self._chart.name, self._fill(owner)))
+
+    def _record(self, fact: model.Fact) -> tuple[str, str, str]:
+        kind, _, key = self._fill(fact.key).partition(":")
+        return (self._tenant, kind, key)
+
+    def _fill(self, template: str) -> str:
+        """A key as the actions spell it that write there."""
+        return filled(template, {"instance": self._snapshot.instance, **self._snapshot.context})
+
+
+COUNTED = frozenset({"counter", "instances"})
+
+
+def instances_key(chart: str, owner: str) -> str:
+    """The counter of an owner's live instances of a chart."""
+    return f"instances:{chart}:{owner}"
+
+
+def owner_of(chart: Chart, snapshot: Snapshot) -> str | None:
+    """Whose instance it is, as the chart tells."""
+    if not chart.model.owner:
+        return None
+    return filled(chart.model.owner, {"instance": snapshot.instance, **snapshot.context}) or None
+
+
+def provider_of(chart: Chart, fact: str, given: Given) -> Callable[[str, Snapshot], Any] | None:
+    """Who knows a fact that stands in no row."""
+    return given.get(f"{chart.name}.{fact}") or given.get(fact)
+
+
+def facts_without_provider(chart: Chart, given: Given) -> list[str]:
+    """The facts of a chart that nobody would know."""
+    facts = chart.model.facts
+    return [
+        fact.name for fact in facts if fact.kind == "given" and provider_of(chart, fact.name, given) is None
+    ]

@@ -6,14 +6,16 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from headway.codec import Scratch, Value, decode, encode
+from headway.codec import Scratch, Value, decode, encode, fingerprint, require_finite
 from headway.errors import EngineError
 from headway.statechart.refusal import Refusal
+from headway.statechart.remap import Before
 from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.store.rows import Key
 
 HOUR = timedelta(hours=1)
 DAY = timedelta(hours=24)
+NO_SEQ = -1
 
 
 class Receipt(Value):
@@ -26,6 +28,14 @@ class Receipt(Value):
     status: str
     states: tuple[str, ...]
     ended: bool = False
+
+    def __str__(self) -> str:
+        """Where the instance stands."""
+        return f"{self.instance} is in {' + '.join(self.states)}"
+
+    def unwrap(self) -> Receipt:
+        """The receipt itself: for callers who know that the event must go through."""
+        return self
 
 
 Answer = Receipt | Refusal
@@ -65,18 +75,46 @@ class Creation(Value):
     depth: int = 0
 
 
+class Upgrading(Value):
+    """An instance becomes one of another version; with the record of an upgrade, of the one before it.
+
+    `acted` is who did what only the new version wants to know.
+    """
+
+    to: int
+    by: Actor = SYSTEM
+    reason: str | None = None
+    acted: dict[str, tuple[str, ...]] = {}
+    record: Before | None = None
+
+
 class Order(Scratch):
-    """One call to the engine: an event for an instance, or the creation of one."""
+    """One call to the engine: an event for an instance, its creation, or its change to another version.
+
+    What `cascades` is a cancellation that the instance's children get too. A request id that does not
+    keep refusals can be used again after one.
+    """
 
     key: Key
-    act: Event | Creation
+    act: Event | Creation | Upgrading
     request_id: str | None = None
     lasts: timedelta = HOUR
     expected_seq: int | None = None
+    cascades: bool = False
+    keeps_refusals: bool = True
     answer: Answer | None = None
     error: Exception | None = None
     replayed: bool = False
+    body: str = ""
 
     def fingerprint(self) -> str:
         """What was asked, so that the same request id with another body is told apart."""
-        return encode((self.key[1], self.act, self.expected_seq)).decode()
+        if not self.body:
+            expected = NO_SEQ if self.expected_seq is None else self.expected_seq
+            self.body = fingerprint((self.key[1], self.act, expected)).decode()
+        return self.body
+
+    def require_json(self) -> None:
+        """Raises InputError when what is brought along would not come back as it is."""
+        if "null" in self.fingerprint() and not isinstance(self.act, Upgrading):
+            require_finite(self.act.context if isinstance(self.act, Creation) else self.act.data)

@@ -4,23 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headway.errors import UnknownChartError
+from headway.engine.facts import Given, facts_without_provider
+from headway.errors import EngineError, UnknownChartError
 from headway.statechart.chart import Chart, Charted, chart_of
 
 
 class Registry:
     """Charts by name and version; new instances get the newest."""
 
-    def __init__(self, charts: Iterable[Charted] = ()) -> None:
+    def __init__(self, charts: Iterable[Charted] = (), given: Given | None = None) -> None:
+        self.given: Given = given or {}
         self._charts: dict[tuple[str, int], Chart] = {}
         self._newest: dict[str, Chart] = {}
+        self._past: dict[tuple[str, int], Chart] = {}
         for chart in charts:
             self.add(chart)
 
-    def add(self, charted: Charted) -> Chart:
-        """Register a chart; raises UnboundError when functions of it are missing."""
+    def add(self, charted: Charted, *, without_facts: bool = False) -> Chart:
+        """Register a chart; raises UnboundError or EngineError when functions or facts of it are missing.
+
+        Those who only look at instances may do `without_facts`: guards that need them then say nothing.
+        """
         chart = chart_of(charted)
         chart.require_bound()
+        unknown = facts_without_provider(chart, self.given)
+        if unknown and not without_facts:
+            raise EngineError(
+                f"nobody knows the facts {', '.join(unknown)} of chart {chart.name}: give the engine"
+                f" functions for them, as in facts={{{unknown[0]!r}: lambda tenant, snapshot: ...}}"
+            )
         self._charts[chart.name, chart.version] = chart
         newest = self._newest.get(chart.name)
         if newest is None or chart.version >= newest.version:
@@ -43,6 +55,15 @@ class Registry:
             known = ", ".join(versions) or "none"
             raise UnknownChartError(f"chart {name} v{version} is not registered; registered: {known}")
         return chart
+
+    def remember(self, chart: Chart) -> None:
+        """Know a version that no instance can go on with here, because its functions may be gone."""
+        self._past[chart.name, chart.version] = chart
+
+    def known(self, name: str, version: int) -> Chart:
+        """A version that is registered, or at least remembered; raises UnknownChartError."""
+        key = (name, version)
+        return self._charts.get(key) or self._past.get(key) or self.chart(name, version)
 
     def __iter__(self) -> Iterator[Chart]:
         """All charts, by name and version."""

@@ -1,0 +1,169 @@
+"""`headway upgrade`: living instances come to a new version of their chart, after a rehearsal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Annotated, Any
+
+import typer
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
+
+from headway.cli.catalogue import find, named_object
+from headway.cli.charts import Json, write
+from headway.cli.db import DEFAULT, Url
+from headway.cli.failure import CommandError
+from headway.cli.formats import as_json
+from headway.cli.present import errors_to, out
+from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
+from headway.codec import to_data
+from headway.engine.engine import Engine
+from headway.engine.upgrade import Upgraded, undo, upgrade
+from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.statechart.chart import Chart
+from headway.statechart.snapshot import Actor
+from headway.store.address import store_at
+
+
+def command(
+    chart: Annotated[
+        str, typer.Argument(metavar="NAME", help="The new version: a registered name, or module:Class.")
+    ],
+    *,
+    to: Annotated[
+        int, typer.Option("--to", min=2, help="The version to upgrade to; the chart must have it.")
+    ],
+    rehearsal: Annotated[
+        bool, typer.Option("--rehearse", help="Try it on every living instance and change nothing.")
+    ] = False,
+    back: Annotated[
+        bool, typer.Option("--undo", help="Bring back what was upgraded to it and has not moved since.")
+    ] = False,
+    database: Url = DEFAULT,
+    by: Annotated[str, typer.Option("--by", help="Who does it, for the history.")] = "operator",
+    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the history.")] = None,
+    replay: Annotated[
+        bool, typer.Option("--replay/--no-replay", help="Play the histories through the new chart as well.")
+    ] = True,
+    facts: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:NAME", help="Functions for the facts that stand in no row, by name."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Bring living instances to a new version of their chart. Exit code 1: one cannot be brought there."""
+    if rehearsal and back:
+        raise CommandError("--rehearse and --undo do not go together")
+    new = find(chart).chart
+    if new.version != to:
+        raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
+    task = Task(new, database, facts=_facts(facts), by=Actor(by), reason=reason, quiet=json)
+    if back:
+        _tell(asyncio.run(task.undo()), "brought back", json=json)
+        return
+    proof = asyncio.run(task.rehearse(replay=replay or rehearsal))
+    if rehearsal or not proof.ok:
+        if json:
+            write(as_json(rehearsal_data(proof)))
+        else:
+            out().print(proof_of(proof))
+        if not proof.ok:
+            raise typer.Exit(1)
+        return
+    _tell(asyncio.run(task.upgrade(proof.instances + proof.already)), "upgraded", json=json)
+
+
+class Task:
+    """What was asked for, on a database."""
+
+    def __init__(
+        self,
+        chart: Chart,
+        database: str,
+        *,
+        facts: Mapping[str, Any],
+        by: Actor,
+        reason: str | None,
+        quiet: bool,
+    ) -> None:
+        self._chart, self._database, self._facts = chart, database, facts
+        self._by, self._reason, self._quiet = by, reason, quiet
+
+    def _engine(self) -> Engine:
+        engine = Engine(store_at(self._database), facts=self._facts)
+        engine.charts.add(self._chart, without_facts=True)
+        return engine
+
+    async def rehearse(self, *, replay: bool) -> Rehearsal:
+        """Try it; the version is not even stored."""
+        engine = self._engine()
+        await engine.store.open()
+        try:
+            with _progress("Rehearsing", None, quiet=self._quiet) as progress:
+                return await rehearse(
+                    engine, self._chart.name, self._chart.version, replay=replay, progress=progress
+                )
+        finally:
+            await engine.store.close()
+
+    async def upgrade(self, total: int) -> Upgraded:
+        """Do it."""
+        async with self._engine() as engine:
+            with _progress("Upgrading", total, quiet=self._quiet) as progress:
+                return await upgrade(
+                    engine,
+                    self._chart.name,
+                    self._chart.version,
+                    by=self._by,
+                    reason=self._reason,
+                    progress=progress,
+                )
+
+    async def undo(self) -> Upgraded:
+        """Take it back."""
+        async with self._engine() as engine:
+            with _progress("Bringing back", None, quiet=self._quiet) as progress:
+                return await undo(
+                    engine,
+                    self._chart.name,
+                    self._chart.version,
+                    by=self._by,
+                    reason=self._reason,
+                    progress=progress,
+                )
+
+
+def _facts(name: str | None) -> Mapping[str, Any]:
+    if name is None:
+        return {}
+    found = named_object(name)
+    if isinstance(found, Mapping) and all(map(callable, found.values())):
+        return found
+    raise CommandError(f"{name} is not a mapping from facts to functions of tenant and snapshot")
+
+
+@contextmanager
+def _progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Any]:
+    console = errors_to()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda seen: bar.update(task, completed=seen)
+
+
+def _tell(done: Upgraded, verb: str, *, json: bool) -> None:
+    if json:
+        write(as_json(to_data(done)))
+    else:
+        out().print(outcome_of(done, verb))
+    if not done.ok:
+        raise typer.Exit(1)

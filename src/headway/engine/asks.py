@@ -1,0 +1,133 @@
+"""Asks: what people are asked, and the ways in which they take it on, pass it on and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any
+
+from headway.clock import milliseconds
+from headway.engine.engine import Engine
+from headway.engine.links import Link, Signer
+from headway.engine.orders import Answer
+from headway.errors import InputError, LinkError, RequestReusedError, UnknownAskError
+from headway.statechart.snapshot import Actor, Event, claim_ask, delegate_ask, release_ask
+from headway.store.port import AskQuery
+from headway.store.rows import AskRow
+
+CLAIM_LASTS = "15m"
+LINK_LASTS = "7d"
+STEP_AND_EFFECT = 2
+
+
+class Asks:
+    """The asks of an engine. Every change goes through the engine's one door, so the chart decides it."""
+
+    def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
+        """`secrets` sign the links: the first one signs, all are accepted."""
+        self._engine = engine
+        self._secrets = secrets
+
+    async def inbox(
+        self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
+    ) -> Sequence[AskRow]:
+        """The open asks that an actor may answer, the oldest first: by a role, or by delegation."""
+        roles = tuple(sorted(actor.roles))
+        query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
+        return await self._engine.store.asks(query)
+
+    async def of_instance(self, tenant: str, instance: str, *, limit: int = 100) -> Sequence[AskRow]:
+        """The open asks of an instance."""
+        return await self._engine.store.asks(AskQuery(tenant=tenant, instance=instance, limit=limit))
+
+    async def get(self, tenant: str, ask: str) -> AskRow:
+        """One ask, open or closed; raises UnknownAskError."""
+        row = await self._engine.store.ask((tenant, ask))
+        if row is None:
+            raise UnknownAskError(f"there is no ask {ask}")
+        return row
+
+    async def form(self, ask: AskRow) -> dict[str, Any] | None:
+        """The JSON Schema of what an answer carries; None when it carries nothing."""
+        if ask.form is None:
+            return None
+        row = await self._engine.row(ask.tenant, ask.instance)
+        return self._engine.charts.chart(row.chart, row.version).types[ask.form].schema()
+
+    async def claim(
+        self, tenant: str, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS, request_id: str | None = None
+    ) -> Answer:
+        """Take an ask on: nobody else can answer it until the claim is released or has run out."""
+        until = await self._engine.store.now() + timedelta(milliseconds=milliseconds(lasts))
+        return await self._send(tenant, ask, claim_ask(ask, until, by), request_id)
+
+    async def release(self, tenant: str, ask: str, *, by: Actor, request_id: str | None = None) -> Answer:
+        """Give a claim or a delegation back."""
+        return await self._send(tenant, ask, release_ask(ask, by), request_id)
+
+    async def delegate(
+        self, tenant: str, ask: str, *, to: str, by: Actor, request_id: str | None = None
+    ) -> Answer:
+        """Pass an ask on to a person, who alone may answer it then."""
+        return await self._send(tenant, ask, delegate_ask(ask, to, by), request_id)
+
+    async def answer(
+        self,
+        tenant: str,
+        ask: str,
+        answer: str = "answer",
+        data: Any = None,
+        *,
+        by: Actor,
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer an ask by one of its answers; late and second answers get what the chart says."""
+        event = Event(answer, data, by=by, ref=ask, reason=reason)
+        return await self._send(tenant, ask, event, request_id)
+
+    async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
+        """A signed token by which one person answers one ask once, without a login."""
+        row = await self.get(tenant, ask)
+        if row.closed_at is not None:
+            raise LinkError(f"the ask {ask} is closed")
+        until = await self._engine.store.now() + timedelta(milliseconds=milliseconds(lasts))
+        return self._signer().sign(tenant, ask, for_, until)
+
+    async def open_link(self, token: str) -> tuple[Link, AskRow]:
+        """What a token is for; raises LinkError when it is forged or has run out."""
+        link = self._signer().read(token, await self._engine.store.now())
+        return link, await self.get(link.tenant, link.ask)
+
+    async def answer_link(self, token: str, answer: str = "answer", data: Any = None) -> Answer:
+        """Answer by a token. The same answer again gets the first reply; another one raises LinkError."""
+        now = await self._engine.store.now()
+        link = self._signer().read(token, now)
+        event = Event(answer, data, by=link.by, ref=link.ask)
+        try:
+            return await self._engine.send(
+                link.tenant,
+                _instance_of(link.ask),
+                event,
+                request_id=link.request_id,
+                lasts=link.expires_at - now,
+                keeps_refusals=False,  # who has mistyped may try again
+            )
+        except RequestReusedError as error:
+            raise LinkError("the link was used for another answer") from error
+
+    def _signer(self) -> Signer:
+        if not self._secrets:
+            raise LinkError("links need a secret: none was given")
+        return Signer(self._secrets)
+
+    async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
+        return await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+
+
+def _instance_of(ask: str) -> str:
+    """Whose ask it is: an ask's id is the instance, the step and the effect that opened it."""
+    instance, *rest = ask.rsplit(":", 2)
+    if len(rest) != STEP_AND_EFFECT:
+        raise InputError(f"not the id of an ask: {ask}")
+    return instance

@@ -1,0 +1,68 @@
+"""A lease by which of many nodes one does a job, and another takes over when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from headway.engine.engine import Engine
+from headway.engine.service import Service
+from headway.errors import StoreError
+from headway.store.port import Store
+from headway.store.rows import Key
+
+LASTS = 15.0
+
+
+class Lease:
+    """A name that one holder has at a time; asked for again when a third of its time has passed."""
+
+    def __init__(self, store: Store, name: str, holder: str, *, lasts: float = LASTS) -> None:
+        self._store, self._holder, self._lasts = store, holder, lasts
+        self._key: Key = ("", name)
+        self._held_until = 0.0
+        self._asked_at = 0.0
+
+    async def held(self) -> bool:
+        """Whether this holder has it, taking or extending it when that is due."""
+        now = asyncio.get_running_loop().time()
+        if now < self._held_until and now - self._asked_at < self._lasts / 3:
+            return True
+        held = await self._store.hold([self._key], self._holder, round(self._lasts * 1_000))
+        self._asked_at = now
+        self._held_until = now + self._lasts if held else 0.0
+        return bool(held)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this holder got it when it last asked."""
+        return self._held_until > 0
+
+    async def let_go(self) -> None:
+        """Give it up, so that another can take it at once."""
+        if self._held_until:
+            self._held_until = 0.0
+            await self._store.let_go([self._key], self._holder)
+
+
+class SoleService(Service):
+    """A service of which one turns at a time among all nodes; another takes over when that one is gone."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self.engine = engine
+        self._lease = Lease(engine.store, self.name, engine.node)
+
+    async def turn(self) -> bool:
+        """Do what is to be done now, if it is this node's to do."""
+        return await self._lease.held() and await self.act()
+
+    async def act(self) -> bool:
+        """Do what is to be done now; True when there may be more."""
+        raise NotImplementedError
+
+    async def stop(self) -> None:
+        """Stop, and let another node take over at once."""
+        await super().stop()
+        with suppress(StoreError):  # without the database the lease runs out by itself
+            await self._lease.let_go()

@@ -1,0 +1,150 @@
+"""`Tenant`: the engine as one tenant sees it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from headway.engine.asks import CLAIM_LASTS, LINK_LASTS, Asks
+from headway.engine.engine import Engine
+from headway.engine.orders import Answer
+from headway.engine.waiting import until
+from headway.engine.why import Explanation
+from headway.statechart.chart import Charted, chart_of
+from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
+from headway.store.port import InstanceQuery
+from headway.store.rows import AskRow, HistoryRow, InstanceRow
+
+
+class Tenant:
+    """Creates, moves and explains the instances of one tenant, and nobody else's."""
+
+    def __init__(self, engine: Engine, asks: Asks, name: str) -> None:
+        self._engine, self._asks, self.name = engine, asks, name
+
+    async def create(
+        self,
+        chart: str | Charted,
+        instance: str | None = None,
+        context: Mapping[str, Any] | None = None,
+        *,
+        by: Actor = SYSTEM,
+        request_id: str | None = None,
+        seed: int = 0,
+    ) -> Answer:
+        """Begin a life; without a name it gets one, the same for the same request id."""
+        named = instance or _new_name(chart, request_id)
+        return await self._engine.create(
+            self.name, named, chart, context=context, by=by, request_id=request_id, seed=seed
+        )
+
+    async def send(
+        self, instance: str, event: Event, *, request_id: str | None = None, expected_seq: int | None = None
+    ) -> Answer:
+        """Send an event, as `Engine.send` does."""
+        return await self._engine.send(
+            self.name, instance, event, request_id=request_id, expected_seq=expected_seq
+        )
+
+    async def send_many(
+        self, events: Sequence[tuple[str, Event]], *, request_id: str | None = None
+    ) -> Sequence[Answer | BaseException]:
+        """Send events to many instances, as `Engine.send_many` does."""
+        return await self._engine.send_many(self.name, events, request_id=request_id)
+
+    async def cancel(
+        self,
+        instance: str,
+        *,
+        by: Actor = SYSTEM,
+        reason: str | None = None,
+        request_id: str | None = None,
+        children: bool = True,
+    ) -> Answer:
+        """Cancel an instance and its children, as `Engine.cancel` does."""
+        return await self._engine.cancel(
+            self.name, instance, by=by, reason=reason, request_id=request_id, children=children
+        )
+
+    async def get(self, instance: str) -> Snapshot:
+        """Where an instance stands; raises UnknownInstanceError."""
+        return await self._engine.get(self.name, instance)
+
+    async def until(self, instance: str, *states: str) -> Snapshot:
+        """Wait until an instance is in one of the states, or has ended; use `asyncio.timeout` for a limit.
+
+        Raises UnknownInstanceError, and InputError for a state that its chart does not have.
+        """
+        return await until(self._engine, (self.name, instance), states)
+
+    async def list(
+        self,
+        *,
+        chart: str | None = None,
+        status: str | None = None,
+        parent: str | None = None,
+        owner: str | None = None,
+        ended: bool | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Sequence[InstanceRow]:
+        """A page of instances in the order of their creation, from after the one named on."""
+        query = InstanceQuery(
+            self.name, chart, status, parent, owner=owner, ended=ended, after=after, limit=limit
+        )
+        return await self._engine.list(query)
+
+    async def history(self, instance: str, *, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
+        """A page of an instance's history, from after a position on."""
+        return await self._engine.history(self.name, instance, after=after, limit=limit)
+
+    async def why(self, instance: str) -> Explanation:
+        """What an instance waits for, who or what could move it, and what stands in the way."""
+        return await self._engine.why(self.name, instance)
+
+    async def inbox(self, actor: Actor, *, after: str | None = None, limit: int = 100) -> Sequence[AskRow]:
+        """The open asks that an actor may answer, the oldest first."""
+        return await self._asks.inbox(self.name, actor, after=after, limit=limit)
+
+    async def ask(self, ask: str) -> AskRow:
+        """One ask, open or closed; raises UnknownAskError."""
+        return await self._asks.get(self.name, ask)
+
+    async def claim(self, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS) -> Answer:
+        """Take an ask on: nobody else can answer it until the claim is released or has run out."""
+        return await self._asks.claim(self.name, ask, by=by, lasts=lasts)
+
+    async def release(self, ask: str, *, by: Actor) -> Answer:
+        """Give a claim or a delegation back."""
+        return await self._asks.release(self.name, ask, by=by)
+
+    async def delegate(self, ask: str, *, to: str, by: Actor) -> Answer:
+        """Pass an ask on to a person, who alone may answer it then."""
+        return await self._asks.delegate(self.name, ask, to=to, by=by)
+
+    async def answer(
+        self,
+        ask: str,
+        answer: str = "answer",
+        data: Any = None,
+        *,
+        by: Actor,
+        reason: str | None = None,
+        request_id: str | None = None,
+    ) -> Answer:
+        """Answer an ask by one of its answers."""
+        return await self._asks.answer(
+            self.name, ask, answer, data, by=by, reason=reason, request_id=request_id
+        )
+
+    async def link(self, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
+        """A signed token by which one person answers one ask once, without a login."""
+        return await self._asks.link(self.name, ask, for_=for_, lasts=lasts)
+
+
+def _new_name(chart: str | Charted, request_id: str | None) -> str:
+    name = chart if isinstance(chart, str) else chart_of(chart).name
+    own = sha256(request_id.encode()).hexdigest()[:16] if request_id else secrets.token_hex(8)
+    return f"{name.lower()}_{own}"

@@ -1,0 +1,237 @@
+"""The rehearsal of an upgrade: every living instance is tried, and nothing is written.
+
+It says how many would be the same, mapped, in need of a rule or stranded, what would change for them, and
+which steps of their own histories the new chart would not take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.codec import Scratch, decode
+from headway.engine.engine import Engine
+from headway.engine.facts import Facts
+from headway.engine.upgrade_versions import lines_of, pages, prepared, who_acted
+from headway.errors import UnknownChartError
+from headway.statechart.chart import Chart
+from headway.statechart.passing import Fitness, Outlook, outlook
+from headway.statechart.remap import watched_anew
+from headway.statechart.replay import Replay, Turn
+from headway.statechart.snapshot import Snapshot
+from headway.store.port import Changes, Found, Reads
+from headway.store.rows import HistoryRow, InstanceRow
+
+MOST_EXAMPLES = 3
+MOST_KINDS = 500
+FITNESS: tuple[Fitness, ...] = ("same", "mapped", "rule", "stranded")
+OTHERS = "(others)"
+
+
+class Tally(Scratch):
+    """How often something is so, and a few instances of which it is."""
+
+    count: int = 0
+    examples: list[str] = []
+
+    def add(self, instance: str) -> None:
+        """One more."""
+        self.count += 1
+        if len(self.examples) < MOST_EXAMPLES and instance not in self.examples:
+            self.examples.append(instance)
+
+
+Tallies = dict[str, Tally]
+
+
+def _count(tallies: Tallies, kind: str, instance: str) -> None:
+    """One more of a kind; how many kinds are kept is bounded."""
+    if kind not in tallies and len(tallies) >= MOST_KINDS:
+        kind = OTHERS
+    tallies.setdefault(kind, Tally()).add(instance)
+
+
+def most_common(tallies: Tallies) -> list[tuple[str, Tally]]:
+    """The kinds, the most common first."""
+    return sorted(tallies.items(), key=lambda each: (-each[1].count, each[0]))
+
+
+class Rehearsal(Scratch):
+    """The proof: what an upgrade would do to the living instances of a chart."""
+
+    chart: str
+    to: int
+    already: int = 0
+    fitness: Tallies = {}
+    versions: Tallies = {}
+    changes: Tallies = {}
+    problems: Tallies = {}
+    history: Tallies = {}
+    lines: int = 0
+    due_at_once: int = 0
+    next_due: datetime | None = None
+
+    @property
+    def instances(self) -> int:
+        """How many would be upgraded."""
+        return sum(tally.count for tally in self.fitness.values())
+
+    @property
+    def ok(self) -> bool:
+        """Whether none needs a rule or would be stranded."""
+        return not self.fitness.keys() & {"rule", "stranded"}
+
+
+async def rehearse(
+    engine: Engine,
+    chart: str,
+    to: int,
+    *,
+    replay: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Rehearsal:
+    """Try an upgrade on every living instance; raises UnknownChartError and ChartChangedError."""
+    new = await prepared(engine, chart, to)
+    rehearsal = Rehearsal(chart, to)
+    stage = Stage(engine, new, rehearsal, replay=replay)
+    seen = 0
+    async for page in pages(engine.store, chart):
+        await stage.play(page)
+        seen += len(page)
+        if progress is not None:
+            progress(seen)
+    return rehearsal
+
+
+class Stage:
+    """Where instances are tried, a page at a time."""
+
+    def __init__(self, engine: Engine, new: Chart, rehearsal: Rehearsal, *, replay: bool) -> None:
+        self._engine, self._new, self._rehearsal, self._replay = engine, new, rehearsal, replay
+        self._old: dict[int, Chart | None] = {}
+        self._replays: dict[int, Replay] = {}
+        self._watched: dict[int, frozenset[str]] = {}
+
+    async def play(self, page: Sequence[InstanceRow]) -> None:
+        """Try the instances of a page."""
+        rows = [row for row in page if row.version < self._new.version]
+        self._rehearsal.already += len(page) - len(rows)
+        snapshots = [decode(Snapshot, row.snapshot) for row in rows]
+        known = await known_of(self._engine, self._new, rows, snapshots)
+        histories = await asyncio.gather(*(self._lines(row) for row in rows))
+        for row, snapshot, facts, lines in zip(rows, snapshots, known.facts, histories, strict=True):
+            self._try(row, snapshot, (known.now, facts), lines)
+
+    async def _lines(self, row: InstanceRow) -> list[HistoryRow]:
+        old = self._chart(row.version)
+        if old is None or not (self._replay or self._watched_anew(old)):
+            return []
+        return [line async for line in lines_of(self._engine.store, (row.tenant, row.id))]
+
+    def _watched_anew(self, old: Chart) -> frozenset[str]:
+        if old.version not in self._watched:
+            self._watched[old.version] = watched_anew(old, self._new)
+        return self._watched[old.version]
+
+    def _chart(self, version: int) -> Chart | None:
+        if version not in self._old:
+            try:
+                self._old[version] = self._engine.charts.known(self._new.name, version)
+            except UnknownChartError:
+                self._old[version] = None
+        return self._old[version]
+
+    def _try(
+        self,
+        row: InstanceRow,
+        snapshot: Snapshot,
+        moment: tuple[datetime, Mapping[str, Any]],
+        lines: Sequence[HistoryRow],
+    ) -> None:
+        now, facts = moment
+        old = self._chart(row.version)
+        if old is None:
+            said = f"version {row.version} of the chart is not stored: register it"
+            self._keep(row, snapshot, Outlook("rule", problems=(said,)), now)
+            return
+        acted = who_acted(self._watched_anew(old), lines)
+        view = outlook(old, self._new, snapshot, now, born=row.created_at, facts=facts, acted=acted)
+        self._keep(row, snapshot, view, now)
+        if self._replay:
+            self._play_again(row, old, lines)
+
+    def _keep(self, row: InstanceRow, before: Snapshot, view: Outlook, now: datetime) -> None:
+        name, rehearsal = f"{row.tenant}/{row.id}", self._rehearsal
+        _count(rehearsal.fitness, view.fitness, name)
+        _count(rehearsal.versions, f"{row.version}", name)
+        for change in view.changes:
+            _count(rehearsal.changes, change, name)
+        for problem in view.problems:
+            _count(rehearsal.problems, problem, name)
+        if view.step is None:
+            return
+        for key, timer in view.step.snapshot.timers.items():
+            was = before.timers.get(key)
+            if was is None or was.due != timer.due:
+                rehearsal.due_at_once += timer.due <= now
+            rehearsal.next_due = min(rehearsal.next_due or timer.due, timer.due)
+
+    def _play_again(self, row: InstanceRow, old: Chart, lines: Iterable[HistoryRow]) -> None:
+        replay = self._replays.setdefault(row.version, Replay(old, self._new))
+        for line in lines:
+            fate = replay.fate(Turn(line.event, line.transition, line.before, line.after))
+            if fate is None:
+                continue
+            self._rehearsal.lines += 1
+            if fate != "same":
+                where = f"{line.transition} in {line.before}"
+                _count(self._rehearsal.history, f"{FATES[fate]}: {where}", f"{row.tenant}/{row.id}")
+
+
+FATES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}
+
+
+class Known(Scratch):
+    """The time, and the facts of each instance of a page."""
+
+    now: datetime
+    facts: list[Mapping[str, Any]]
+
+
+async def known_of(
+    engine: Engine, new: Chart, rows: Sequence[InstanceRow], snapshots: Sequence[Snapshot]
+) -> Known:
+    """What the guards of the new chart want to know, read for a page at once."""
+    if not new.model.facts:
+        return Known(await engine.store.now(), [{}] * len(rows))
+    given = engine.charts.given
+    facts = [Facts(new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)]
+    look = Look(facts)
+    await engine.store.run(look)
+    return Known(look.now, look.values)
+
+
+class Look:
+    """A unit that changes nothing: the facts of many instances."""
+
+    def __init__(self, facts: Sequence[Facts]) -> None:
+        self._facts = facts
+        self.now = datetime.min.replace(tzinfo=UTC)
+        self.values: list[Mapping[str, Any]] = []
+
+    def begin(self) -> Reads:
+        """Ask for the facts."""
+        counters = {key for facts in self._facts for key in facts.counters()}
+        return Reads(counters=counters, records={key for facts in self._facts for key in facts.records()})
+
+    def take(self, found: Found) -> None:
+        """Keep what was found."""
+        self.now = found.now
+        records = {key: decode(object, row.data) for key, row in found.records.items()}
+        self.values = [facts.values(found.counters, records) for facts in self._facts]
+
+    def changes(self) -> Changes:
+        """Nothing."""
+        return Changes()

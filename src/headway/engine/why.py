@@ -1,0 +1,121 @@
+"""Why an instance stands where it stands: what the chart says, and what the store knows beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.codec import Value, decode
+from headway.engine.facts import Facts
+from headway.engine.registry import Registry
+from headway.statechart.explain import Why, explain
+from headway.statechart.snapshot import Snapshot
+from headway.store.port import Changes, Found, InstanceQuery, LetterQuery, Reads, Store, WorkQuery
+from headway.store.rows import WorkRow
+
+MOST_SHOWN = 10
+
+
+class Holding(Value):
+    """Work of the instance: who is at it and until when, or since when it waits."""
+
+    state: str
+    handler: str
+    queue: str
+    attempt: int
+    due: datetime
+    worker: str | None = None
+    leased_until: datetime | None = None
+
+    def __str__(self) -> str:
+        """What a person wants to read."""
+        what = f"{self.handler} (attempt {self.attempt})"
+        if self.worker is None:
+            return f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
+        until = f", who must be heard of by {self.leased_until.isoformat()}" if self.leased_until else ""
+        return f"{what} is with {self.worker}{until}."
+
+
+class Explanation(Value):
+    """The answer of `Engine.why`: the chart's reasons, and what stands behind the scenes."""
+
+    why: Why
+    work: tuple[Holding, ...] = ()
+    children: tuple[str, ...] = ()
+    undelivered: tuple[str, ...] = ()
+
+    @property
+    def stuck(self) -> bool:
+        """Whether nothing can move it."""
+        return self.why.stuck
+
+    def __str__(self) -> str:
+        """What a person wants to read first."""
+        lines = [str(self.why), *map(str, self.work)]
+        if self.children:
+            lines.append(f"These children have not ended: {', '.join(self.children)}.")
+        lines += [f"Not delivered: {line}." for line in self.undelivered]
+        return "\n".join(lines)
+
+
+async def explained(store: Store, charts: Registry, tenant: str, snapshot: Snapshot) -> Explanation:
+    """Ask the chart with the facts as they are now, and look who holds what."""
+    chart = charts.chart(snapshot.chart, snapshot.version)
+    facts = Facts(chart, tenant, snapshot, charts.given)
+    look = Look(tenant, snapshot.instance, facts)
+    await store.run(look)
+    key = snapshot.instance
+    ids = tuple(open_.id for open_ in snapshot.work.values())
+    work = await store.work(WorkQuery(tenant=tenant, ids=ids)) if ids else ()
+    children = (
+        await store.instances(InstanceQuery(tenant=tenant, parent=key, ended=False, limit=MOST_SHOWN))
+        if snapshot.children
+        else ()
+    )
+    letters = await store.letters(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
+    return Explanation(
+        why=explain(chart, snapshot, look.now, facts=look.values),
+        work=_holdings(work),
+        children=tuple(child.id for child in children),
+        undelivered=tuple(f"{letter.name} to {letter.destination}, {letter.error}" for letter in letters),
+    )
+
+
+class Look:
+    """A unit that changes nothing: the facts of an instance, and the store's time."""
+
+    def __init__(self, tenant: str, instance: str, facts: Facts) -> None:
+        self._key, self._facts = (tenant, instance), facts
+        self.now = datetime.min.replace(tzinfo=UTC)
+        self.values: dict[str, Any] = {}
+
+    def begin(self) -> Reads:
+        """Ask for the facts."""
+        counters, records = self._facts.counters(), self._facts.records()
+        return Reads(instances={self._key}, counters={*counters}, records={*records})
+
+    def take(self, found: Found) -> None:
+        """Keep what was found."""
+        self.now = found.now
+        records = {key: decode(object, row.data) for key, row in found.records.items()}
+        self.values = self._facts.values(found.counters, records)
+
+    def changes(self) -> Changes:
+        """Nothing."""
+        return Changes()
+
+
+def _holdings(rows: Sequence[WorkRow]) -> tuple[Holding, ...]:
+    return tuple(
+        Holding(
+            row.state,
+            row.handler,
+            row.queue,
+            row.attempt,
+            row.due,
+            worker=row.worker,
+            leased_until=row.leased_until,
+        )
+        for row in rows
+    )

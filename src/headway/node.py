@@ -1,0 +1,168 @@
+"""`Node`: the engine and all that runs beside it, in one process."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
+
+from headway.clock import Clock
+from headway.engine.announce import Announcer
+from headway.engine.asks import Asks
+from headway.engine.engine import Engine
+from headway.engine.facts import Given
+from headway.engine.service import Service
+from headway.engine.tail import Tail
+from headway.engine.tenant import Tenant
+from headway.outbox.destination import Destination
+from headway.outbox.endpoint import Endpoint
+from headway.outbox.instances import Instances
+from headway.outbox.letters import Letters
+from headway.outbox.relay import Relay
+from headway.statechart.chart import Charted
+from headway.store import migrate
+from headway.store.address import database_at, sqlite_path, store_at
+from headway.store.port import Store
+from headway.store.sqlite_connection import MEMORY
+from headway.worker.handlers import Handlers
+from headway.worker.rescue import Rescue
+from headway.worker.timers import Timers
+from headway.worker.upkeep import Retention, Upkeep
+from headway.worker.worker import Worker
+
+DEFAULT_TENANT = "default"
+WOKEN_BY = {"work": Worker, "timers": Timers, "messages": Relay, "events": Tail}
+
+
+class Node:
+    """Keeps lives going: sends events, runs work, fires timers, delivers messages, clears up.
+
+    Several nodes can share a PostgreSQL database; what must be done once is done by one of them, and
+    another takes over when that one is gone.
+    """
+
+    def __init__(
+        self,
+        database: str | Store,
+        charts: Iterable[Charted] = (),
+        *,
+        handlers: Handlers | None = None,
+        destinations: Sequence[Destination | Endpoint] = (),
+        facts: Given | None = None,
+        secrets: Sequence[str] = (),
+        retention: Retention | None = None,
+        queues: Sequence[str] = ("default",),
+        capacity: int = 100,
+        name: str = "",
+        charts_may_change: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """`database` is `sqlite:///file.db`, made when it is missing, or `postgresql://user@host/name`.
+
+        `destinations` are webhook endpoints and subscribers. `secrets` sign the links by which people
+        answer without a login. A `name` that a node keeps lets it take up its own leases at once when it
+        starts again; no two nodes may have the same. A `clock` takes the place of the database's time, for
+        tests. The rest is explained at Engine, Worker and Upkeep.
+        """
+        self._address = database if isinstance(database, str) else None
+        store = store_at(database, clock=clock) if isinstance(database, str) else database
+        self.engine = Engine(store, charts, facts=facts, node=name, charts_may_change=charts_may_change)
+        self.asks = Asks(self.engine, secrets)
+        self.letters = Letters(store)
+        self.tail = Tail(self.engine)
+        self.timers = Timers(self.engine)
+        self.rescue = Rescue(self.engine)
+        self.upkeep = Upkeep(self.engine, retention)
+        served = (Instances(self.engine), *map(_served, destinations))
+        self.relays = [Relay(self.engine, each) for each in served]
+        self.worker = (
+            Worker(self.engine, handlers, queues=queues, capacity=capacity) if handlers is not None else None
+        )
+        self._announcer = Announcer(self.engine)
+
+    @property
+    def services(self) -> list[Service]:
+        """All that runs in the background."""
+        workers = [] if self.worker is None else [self.worker]
+        own = [self.tail, self.timers, self.rescue, self.upkeep]
+        return [*own, *self.relays, *workers, self._announcer]
+
+    def tenant(self, name: str = DEFAULT_TENANT) -> Tenant:
+        """The engine as one tenant sees it."""
+        return Tenant(self.engine, self.asks, name)
+
+    async def open(self) -> None:
+        """Open the database; one that is a file is made when it is missing. Nothing runs yet."""
+        await self._make_file()
+        await self.engine.open()
+
+    @asynccontextmanager
+    async def opened(self) -> AsyncIterator[Tenant]:
+        """The default tenant for the length of a block, while nothing runs: for a program that only asks."""
+        await self.open()
+        try:
+            yield self.tenant()
+        finally:
+            await self.engine.close()
+
+    async def start(self) -> None:
+        """Open the database and begin to run."""
+        await self.open()
+        try:
+            await self.engine.store.listen(self._heard)
+            for service in self.services:
+                await service.start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        """Take no new work, finish what is under way, hand back what does not finish, and close."""
+        for service in reversed(self.services):
+            await service.stop()
+        await self.engine.close()
+
+    async def run(self) -> None:
+        """Run until the process is told to end (SIGINT or SIGTERM), then stop in good order."""
+        told = asyncio.Event()
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, told.set)
+        async with self:
+            await told.wait()
+
+    async def __aenter__(self) -> Self:
+        """Run for the length of a block."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop at the end of the block."""
+        await self.stop()
+
+    def _heard(self, topic: str) -> None:
+        """Another process has something new."""
+        for service in self.services:
+            if isinstance(service, WOKEN_BY.get(topic, ())):
+                service.wake()
+
+    async def _make_file(self) -> None:
+        if self._address is not None and _is_missing_file(self._address):
+            async with database_at(self._address, create=True) as database:
+                await migrate.up(database)
+
+
+def _served(destination: Destination | Endpoint) -> Destination:
+    if not isinstance(destination, Endpoint):
+        return destination
+    from headway.outbox.webhook import Webhook  # noqa: PLC0415 - who sends no webhooks needs no HTTP client
+
+    return Webhook(destination)
+
+
+def _is_missing_file(address: str) -> bool:
+    path = sqlite_path(address)
+    return path is not None and path != MEMORY and not Path(path).exists()

@@ -1,0 +1,103 @@
+"""`headway chart diff` and `headway upgrade`, on a real file."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from headway import Event
+from headway.engine.engine import Engine
+from headway.store import migrate
+from headway.store.address import database_at, store_at
+from tests.cli.conftest import Headway
+from tests.upgrade.lives import ANN, BOB, Expense
+
+pytestmark = pytest.mark.mission("ENG-19")
+
+LIVES = "tests.upgrade.lives"
+
+
+@pytest.fixture
+def lives(folder: Path) -> None:
+    """A database with claims in draft, in review and in payment."""
+
+    async def fill() -> None:
+        async with database_at("sqlite:///headway.db", create=True) as database:
+            await migrate.up(database)
+        async with Engine(store_at("sqlite:///headway.db"), [Expense]) as engine:
+            for number in range(6):
+                await engine.create("acme", f"e{number}", "Expense")
+                if number % 3:
+                    await engine.send("acme", f"e{number}", Event("submit", by=ANN))
+                if number % 3 == 2:
+                    await engine.send("acme", f"e{number}", Event("approve", by=BOB))
+
+    assert folder.is_dir()
+    asyncio.run(fill())
+
+
+def test_a_difference_is_told_in_words_and_as_json(headway: Headway) -> None:
+    """Exit code 1 says that a change needs a rule."""
+    good = headway("chart", "diff", f"{LIVES}:Expense", f"{LIVES}:Renamed")
+    assert good.code == 0
+    assert "goes to check" in good.out
+    bad = headway("chart", "diff", f"{LIVES}:Expense", f"{LIVES}:Unruly", "--json")
+    assert bad.code == 1
+    told = json.loads(bad.out)
+    assert (told["old"], told["new"], told["ok"]) == ("Expense v1", "Expense v2", False)
+    assert {each["meaning"] for each in told["differences"]} == {"safe", "adapts", "rule"}
+
+
+@pytest.mark.usefixtures("lives")
+def test_a_stored_version_can_be_compared(headway: Headway) -> None:
+    """The database knows what instances live by, though no program has it any more."""
+    same = headway("chart", "diff", "stored:Expense@1", f"{LIVES}:Expense")
+    assert (same.code, "nothing changed" in same.out) == (0, True)
+    missing = headway("chart", "diff", "stored:Expense@7", f"{LIVES}:Expense")
+    assert missing.code == 2
+    assert "it has: stored:Expense@1" in missing.err
+
+
+@pytest.mark.usefixtures("lives")
+def test_a_rehearsal_prints_the_proof_and_an_upgrade_follows(headway: Headway) -> None:
+    """Nothing is changed until the upgrade itself; a second one finds nothing to do; it can be taken back."""
+    command = ("upgrade", f"{LIVES}:Renamed", "--to", "2")
+    proof = headway(*command, "--rehearse")
+    assert proof.code == 0
+    assert "6 living instances" in proof.out
+    assert "review → check" in proof.out
+    assert "6 upgraded, 0 passed over" in headway(*command, "--by", "op", "--reason", "new rules").out
+    again = headway(*command, "--json")
+    assert json.loads(again.out) == {"done": 0, "passed": 6, "failed": 0, "told": []}
+    assert "6 brought back" in headway(*command, "--undo").out
+    data = json.loads(headway(*command, "--rehearse", "--json").out)
+    assert (data["ok"], data["instances"], data["already"]) == (True, 6, 0)
+
+
+@pytest.mark.usefixtures("lives")
+@pytest.mark.parametrize(("chart", "word"), [("Unruly", "needs a rule"), ("Trap", "would be stranded")])
+def test_an_upgrade_refuses_what_its_rehearsal_would(headway: Headway, chart: str, word: str) -> None:
+    """Exit code 1, the proof, and everybody stays as they are."""
+    for more in ((), ("--rehearse",), ("--rehearse", "--json"), ("--no-replay",)):
+        refused = headway("upgrade", f"{LIVES}:{chart}", "--to", "2", *more)
+        assert refused.code == 1
+        assert word in refused.out or json.loads(refused.out)["ok"] is False
+    left = json.loads(headway("upgrade", f"{LIVES}:Renamed", "--to", "2", "--rehearse", "--json").out)
+    assert left["instances"] == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--to", "3"), "is version 2, not 3"),
+        (("--to", "2", "--rehearse", "--undo"), "do not go together"),
+        (("--to", "2", "--facts", f"{LIVES}:ANN"), "is not a mapping"),
+        (("--to", "2", "--database", "mysql://x"), "is no database"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused(headway: Headway, arguments: tuple[str, ...], said: str) -> None:
+    """One message, exit code 2."""
+    answer = headway("upgrade", f"{LIVES}:Renamed", *arguments)
+    assert answer.code == 2
+    assert said in answer.err
