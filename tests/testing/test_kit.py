@@ -16,7 +16,7 @@ from headway.actions import assign
 from headway.clock import Clock
 from headway.codec import encode
 from headway.statechart.effects import Message, StartWork
-from headway.testing import FakeClock, Journey, assert_path, covering_paths
+from headway.testing import FakeClock, Harness, Journey, assert_path, covering_paths
 from headway.testing.paths import Happening
 from headway.testing.strategies import walks
 
@@ -229,3 +229,17 @@ def test_the_plugin_does_not_load_hypothesis() -> None:
     """A project that uses only the fixtures does not pay for property tests."""
     program = "import sys, headway.testing.plugin; sys.exit('hypothesis' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+async def test_the_harness_fixture_makes_nodes_on_the_tests_clock(
+    clock: FakeClock, harness: partial[Harness]
+) -> None:
+    """What is due by the test's `clock` happens when the test says so, and not before."""
+    async with harness(Expense) as life:
+        assert life.clock is clock
+        (await life.tenant.create(Expense, "e1", RECEIPT)).unwrap()
+        (await life.tenant.send("e1", Expense.submit(by=ann))).unwrap()
+        clock.advance("2d")
+        assert (await life.tenant.get("e1")).states == ("review",)
+        await life.run_until_idle()
+        assert (await life.tenant.get("e1")).states == ("rejected",)

@@ -1,0 +1,186 @@
+"""The auditor: looks at every commit, and knows nothing of how it came about."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from headway.codec import decode
+from headway.statechart.chart import Chart
+from headway.statechart.snapshot import Snapshot
+from headway.store.port import Changes
+from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow
+from headway.testing.memory.tables import Tables
+from headway.testing.simulate.trace import Trace
+
+UNNAMED = frozenset({"", "start", "retry", "ask.claim", "ask.release", "ask.delegate"})
+"""What stands in a history in place of a transition's name."""
+
+
+class Auditor:
+    """Compares each commit with the one before it, and all rows of an instance with its snapshot."""
+
+    def __init__(
+        self, tables: Tables, charts: Mapping[str, Chart], violated: Callable[[str], None], trace: Trace
+    ) -> None:
+        self._tables, self._charts, self._violated, self._trace = tables, charts, violated, trace
+        self._seen: dict[Key, InstanceRow] = {}
+        self._snapshots: dict[Key, Snapshot] = {}
+        self._effects: set[Key] = set()
+        self.messages: list[MessageRow] = []
+        self.commits = 0
+
+    def committed(self, changes: Changes, _now: datetime) -> None:
+        """Look at what was written."""
+        self.commits += 1
+        lines: dict[Key, list[HistoryRow]] = {}
+        for line in changes.history:
+            lines.setdefault((line.tenant, line.instance), []).append(line)
+        for row in (*changes.created, *changes.updated):
+            key = (row.tenant, row.id)
+            self._moved(key, row, lines.pop(key, []))
+        for key in lines:
+            self._violated(f"{key[1]} has lines of history, but its row has not moved")
+        for message in changes.messages:
+            self._published(message)
+        for key in self._touched(changes):
+            self._agrees(key)
+        for row in (*changes.created, *changes.updated):
+            for name in {row.id, row.parent} - {None}:
+                self._recounts((row.tenant, name or ""))
+
+    def snapshot(self, key: Key) -> Snapshot | None:
+        """An instance as it was committed last."""
+        return self._snapshots.get(key)
+
+    # A history is a path: each line begins where the one before has ended.
+
+    def _moved(self, key: Key, row: InstanceRow, lines: list[HistoryRow]) -> None:
+        before, seen = self._snapshots.get(key), self._seen.get(key)
+        after = self._snapshots[key] = decode(Snapshot, row.snapshot)
+        self._seen[key] = row
+        if (after.seq, after.ended, after.chart) != (row.seq, row.ended, row.chart):
+            self._violated(f"the row of {row.id} is not that of its snapshot")
+        if row.seq <= (seen.seq if seen else 0):
+            self._violated(f"{row.id} went from {seen and seen.seq} to {row.seq}: an update was lost")
+        if seen is not None and seen.ended:
+            self._violated(f"{row.id} had ended and moved on")
+        self._leads(row, before.states if before else (), after.states, lines)
+        self._numbered(row, seen.seq if seen else 0, lines)
+        if (lines[-1].hash if lines else seen and seen.journal) != row.journal:
+            self._violated(f"the journal of {row.id} does not end with its last line")
+
+    def _leads(
+        self, row: InstanceRow, before: tuple[str, ...], after: tuple[str, ...], lines: list[HistoryRow]
+    ) -> None:
+        place = "+".join(before)
+        for line in lines:
+            took = f"{line.event} ({line.transition or 'no transition'}) → {line.after}"
+            self._trace.note("commit", f"{row.id} {line.seq}: {took} by {line.actor}")
+            if line.before != place:
+                self._violated(
+                    f"line {line.seq}.{line.row} of {row.id} begins in {line.before}, not in {place}"
+                )
+            self._is_legal(row, line)
+            place = line.after
+        if place != "+".join(after):
+            self._violated(f"the history of {row.id} ends in {place or 'nothing'}, its row in {after}")
+
+    def _numbered(self, row: InstanceRow, last: int, lines: list[HistoryRow]) -> None:
+        """Numbers grow; only progress, which is no line, leaves one out."""
+        place = (last, MANY)
+        for line in lines:
+            follows = line.row == place[1] + 1 if line.seq == place[0] else line.row == 0
+            if (line.seq, line.row) <= place or not follows or line.seq > row.seq:
+                self._violated(f"line {line.seq}.{line.row} of {row.id} follows {place[0]}.{place[1]}")
+            place = (line.seq, line.row)
+
+    def _is_legal(self, row: InstanceRow, line: HistoryRow) -> None:
+        """The chart has such a transition there, and the states after it make a whole."""
+        chart = self._charts[row.chart]
+        names = line.transition.split(", ")
+        active = _active(chart, line.before)
+        known = {
+            arc.name
+            for arc in chart.model.transitions
+            if not line.before or not arc.source or arc.source in active or arc.source not in chart.nodes
+        }
+        if strange := [name for name in names if name not in UNNAMED and name not in known]:
+            self._violated(f"{row.id} took {', '.join(strange)} in {line.before}, where the chart has none")
+        if not _is_whole(chart, line.after):
+            self._violated(f"{row.id} came to {line.after}, which is no configuration of {chart.name}")
+
+    # The rows beside an instance say what its snapshot says.
+
+    def _touched(self, changes: Changes) -> Iterable[Key]:
+        rows = [(row.tenant, row.id) for row in (*changes.created, *changes.updated)]
+        others: list[Any] = [*changes.timers, *changes.work, *changes.asks]
+        beside = [(row.tenant, row.instance) for row in others]
+        return dict.fromkeys((*rows, *beside))
+
+    def _agrees(self, key: Key) -> None:
+        snapshot, tables = self._snapshots.get(key), self._tables
+        timers: set[Any] = {row.id for row in tables.timers.values() if (row.tenant, row.instance) == key}
+        work: set[Any] = {
+            (row.id, row.attempt) for row in tables.work.values() if (row.tenant, row.instance) == key
+        }
+        asks: set[Any] = {
+            (row.id, row.roles, row.claimed_by, row.delegated_to)
+            for row in tables.asks.values()
+            if (row.tenant, row.instance) == key and row.closed_at is None
+        }
+        expected: list[set[Any]] = [
+            {*snapshot.timers} if snapshot else set(),
+            {(each.id, each.attempt) for each in snapshot.work.values()} if snapshot else set(),
+            {(each.id, each.roles, each.claimed_by, each.delegated_to) for each in snapshot.asks.values()}
+            if snapshot
+            else set(),
+        ]
+        for name, stored, known in zip(
+            ("timers", "work", "asks"), (timers, work, asks), expected, strict=True
+        ):
+            if stored != known:
+                self._violated(
+                    f"the {name} of {key[1]} are {sorted(stored)}, its snapshot says {sorted(known)}"
+                )
+
+    def _recounts(self, parent: Key) -> None:
+        """A parent that lives knows how many children are in which status."""
+        snapshot = self._snapshots.get(parent)
+        if snapshot is None or snapshot.ended:
+            return
+        children = Counter(
+            row.status
+            for row in self._tables.instances.values()
+            if row.parent == parent[1] and row.tenant == parent[0]
+        )
+        if snapshot.children != children:
+            self._violated(f"{parent[1]} counts {snapshot.children}, and has {dict(children)}")
+
+    def _published(self, message: MessageRow) -> None:
+        key = (message.tenant, message.id)
+        if key in self._effects:
+            self._violated(f"the effect {message.id} was published twice")
+        self._effects.add(key)
+        self.messages.append(message)
+
+
+MANY = 1 << 30
+
+
+def _active(chart: Chart, states: str) -> set[str]:
+    return {node.id for node in chart.configuration(tuple(states.split("+")))} if states else set()
+
+
+def _is_whole(chart: Chart, states: str) -> bool:
+    """Whether of each compound state one child is active, and of each parallel one all are."""
+    active = _active(chart, states)
+    for name in active:
+        node = chart.nodes[name]
+        inside = [child for child in node.children if child.kind not in {"shallow", "deep"}]
+        number = sum(child.id in active for child in inside)
+        if inside and number != (len(inside) if node.kind == "parallel" else 1):
+            return False
+    return bool(active)

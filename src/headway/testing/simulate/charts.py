@@ -1,0 +1,115 @@
+"""Lives of a bit of everything, short enough to be lived thousands of times."""
+
+from __future__ import annotations
+
+from headway.actions import add, assign, count, put, record, spawn, tell
+from headway.statechart.authoring import Final, Parallel, State, any_live
+from headway.statechart.define import Statechart
+from headway.statechart.draft import View
+from headway.statechart.model import Fact
+from headway.statechart.refusal import No
+from headway.statechart.terms import Ask, Retry, Run
+
+MINE = Fact(name="mine", kind="instances", key=":{user}")
+MOST = 6
+QUICK = Retry(times=3, on=("flaky", "lost", "timeout"), base="300ms", factor=2)
+
+
+def few_enough(view: View) -> bool | No:
+    """Nobody has more errands than a few."""
+    return view.facts["mine"] <= MOST or No(f"{view.facts['mine']} are too many")
+
+
+class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
+    """Is asked for, approved, done by a worker that may fail, and rests in between."""
+
+    asked = State(initial=True, ask=Ask("clerk", deadline="6s", remind="2s", escalate={"chief": "4s"}))
+    fetching = State(
+        run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=QUICK, errors=("broken",)),
+        progress=(0, 50),
+    )
+    resting = State()
+    bringing = State(
+        run=Run("bring", lease="3s", heartbeat="1s", retry=QUICK, concurrency="bring:{user}"),
+        progress=(50, 100),
+    )
+    done, refused, failed, stopped = Final(), Final(), Final(), Final()
+
+    approve = asked.to(
+        fetching, by=("clerk", "chief"), when=few_enough, emit="errand.approved", do=add("approved:{user}")
+    )
+    refuse = asked.to(refused, by=("clerk", "chief"), webhook="errand.refused")
+    note = asked.stay(by="clerk", emit="errand.noted", do=(put(noted=True), add("noted")))
+    expire = asked.on_deadline.to(refused, emit="errand.expired")
+    fetched = fetching.on_done.to(
+        resting, webhook="errand.fetched", emit="errand.fetched", do=record("errand", "{instance}", "user")
+    )
+    broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
+    dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
+    hurry = resting.to(bringing, by="clerk", emit="errand.hurried")
+    rested = resting.after("1500ms").to(bringing, live="errand.rested")
+    brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
+    stop = any_live.to(stopped, emit="errand.stopped")
+
+
+def look_at(view: View) -> None:
+    """What is rotten cannot even begin."""
+    if view.context.get("rotten"):
+        raise ValueError("rotten")
+
+
+class Parcel(Statechart, cancel="stop"):
+    """Part of an order: packed and sent by workers, or lost."""
+
+    packing = State(
+        initial=True,
+        entry=look_at,
+        run=Run("pack", timeout="3s", lease="2s", heartbeat="700ms", retry=QUICK),
+    )
+    waiting = State()
+    sent, lost, stopped = Final(), Final(), Final()
+
+    packed = packing.on_done.to(waiting, emit="parcel.packed", do=tell("parent", "packed"))
+    torn = packing.on_error.to(lost, counts="errors", webhook="parcel.lost")
+    ship = waiting.to(sent, webhook="parcel.sent")
+    tired = waiting.after("4s").to(sent, emit="parcel.sent")
+    split = packing.stay(by="clerk", do=spawn("Parcel"))
+    stop = any_live.to(stopped)
+
+
+def two_parcels(_view: View) -> list[dict[str, object]]:
+    """What an order begins with."""
+    return [{"part": 1}, {"part": 2}]
+
+
+class Order(Statechart, cancel="stop", max_depth=3, max_children=5):
+    """Waits for its parcels, which it tells to hurry, while somebody checks the address beside it."""
+
+    gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))
+    shipping = State()
+    parcels = State(gathering, shipping)
+    unchecked = State(ask=Ask("clerk", deadline="5s"))
+    checked = State()
+    address = State(unchecked, checked)
+    open_ = Parallel(parcels, address, initial=True)
+    complete, broken, stopped = Final(), Final(), Final()
+
+    more = gathering.stay(by="clerk", do=spawn("Parcel"))
+    spoil = gathering.stay(
+        by="clerk", do=(add("spoiled"), spawn("Parcel", rotten=True)), emit="order.spoiled"
+    )
+    packed = gathering.stay(do=count("packed"), emit="order.packed")
+    confirm = unchecked.to(checked, by="clerk", do=assign(checked="true"), emit="order.checked")
+    assume = unchecked.on_deadline.to(checked, emit="order.assumed")
+    ready = gathering.on("child.changed").to(
+        shipping, when="children.waiting >= 2", do=tell("children", "ship"), emit="order.ready"
+    )
+    settle = open_.on("child.changed").to(
+        complete, when="children.sent >= 2 and children.packing == 0", webhook="order.complete"
+    )
+    give_up = open_.on("child.changed").to(broken, when="counters.errors >= 2", emit="order.broken")
+    stop = any_live.to(stopped, emit="order.stopped")
+
+
+CHARTS = (Errand, Order, Parcel)
+"""What is simulated when nothing else is given; instances of the last are made by the others only."""

@@ -1,0 +1,179 @@
+"""Clients: create instances and send them events, legal and not, again and again until they are answered."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
+from typing import Any
+
+from headway.codec import fingerprint, replace
+from headway.engine.engine import Engine
+from headway.engine.orders import Answer
+from headway.errors import EngineError, StoreError
+from headway.statechart.chart import Chart
+from headway.statechart.explore_events import Happenings, People
+from headway.statechart.explore_facts import Facts
+from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot, claim_ask, delegate_ask, release_ask
+from headway.store.rows import Key
+from headway.testing.simulate.samples import sample
+from headway.testing.simulate.trace import Trace
+
+TENANTS = ("acme", "globex")
+USERS = ("ann", "bob")
+PATIENCE = 40
+MOST_KNOWN = 10_000
+Make = Callable[[Random], Any]
+
+
+class Choices:
+    """What a client could do with instances of a chart."""
+
+    def __init__(self, chart: Chart, payloads: Mapping[str, Make], context: Make | None) -> None:
+        self.chart = chart
+        self._payloads, self._context = payloads, context
+        self._people = People(chart)
+        self._happenings = Happenings(chart, self._people, Facts(chart))
+        self._events = sorted(
+            {name for row in chart.model.transitions for name in row.events if "." not in name}
+        )
+        roles = {role for row in chart.model.transitions for role in row.by}
+        self._roles = sorted(roles) or [""]
+        self._possible: dict[tuple[Any, ...], list[Event]] = {}
+
+    def context(self, random: Random) -> Any:
+        """What an instance begins with."""
+        if self._context is not None:
+            return self._context(random)
+        kind = self.chart.context_type
+        return {"user": random.choice(USERS)} if kind is None else sample(kind.schema(), random)
+
+    def event(self, snapshot: Snapshot, random: Random, now: Any) -> Event | None:
+        """Something that could go through, or could not."""
+        if snapshot.asks and random.random() < 0.2:  # noqa: PLR2004 - one in five
+            return self._about_ask(snapshot, random, now)
+        possible = self._sent(snapshot, now) if random.random() < 0.8 else []  # noqa: PLR2004 - four in five
+        if possible:
+            event = random.choice(possible)
+        elif self._events:
+            event = Event(random.choice(self._events), by=self._someone(random))
+        else:
+            return None
+        return replace(event, data=self._data(snapshot, event, random))
+
+    def _sent(self, snapshot: Snapshot, now: Any) -> list[Event]:
+        asks = tuple((state, ask.id, ask.roles) for state, ask in snapshot.asks.items())
+        key = (snapshot.states, asks, fingerprint((snapshot.acted, snapshot.votes)))
+        if key not in self._possible:
+            if len(self._possible) > MOST_KNOWN:
+                self._possible.clear()
+            after = self._happenings.after(snapshot, now)
+            self._possible[key] = [each.event for each in after if each.kind == "sent"]
+        return self._possible[key]
+
+    def _someone(self, random: Random) -> Actor:
+        return random.choice(self._people.of(random.choice(self._roles)))
+
+    def _about_ask(self, snapshot: Snapshot, random: Random, now: Any) -> Event:
+        ask = snapshot.asks[random.choice(sorted(snapshot.asks))]
+        by = random.choice(self._people.of(random.choice(ask.roles or ("",))))
+        return random.choice(
+            (
+                claim_ask(ask.id, now, by),
+                claim_ask(ask.id, now.replace(year=now.year + 1), by),
+                release_ask(ask.id, by),
+                delegate_ask(ask.id, random.choice(USERS), by),
+            )
+        )
+
+    def _data(self, snapshot: Snapshot, event: Event, random: Random) -> Any:
+        if event.name in self._payloads:
+            return self._payloads[event.name](random)
+        rows = (row.takes for row in self.chart.model.transitions if event.name in row.events)
+        declared = next((takes for takes in rows if takes), None) or self._form(snapshot, event)
+        kind = self.chart.types.get(declared or "")
+        return None if kind is None else sample(kind.schema(), random)
+
+    def _form(self, snapshot: Snapshot, event: Event) -> str | None:
+        for state, ask in snapshot.asks.items():
+            declared = self.chart.nodes[state].model.ask
+            if ask.id == event.ref and declared is not None:
+                return declared.form
+        return None
+
+
+Serve = Callable[[Callable[[Engine], Any]], Any]
+
+
+class Client:
+    """Does one thing after the other, each with a request id when it must not happen twice."""
+
+    def __init__(self, name: str, serve: Serve, random: Random, trace: Trace) -> None:
+        self.name = name
+        self._serve, self._random, self._trace = serve, random, trace
+        self._number = 0
+
+    def request_id(self) -> str | None:
+        """A new request id, or none."""
+        self._number += 1
+        return f"{self.name}/{self._number}" if self._random.random() < 0.8 else None  # noqa: PLR2004 - most
+
+    async def create(self, key: Key, chart: str, context: Any, request_id: str | None) -> Answer | None:
+        """Create an instance, for sure when there is a request id."""
+
+        async def call(engine: Engine) -> Answer:
+            return await engine.create(*key, chart, context=context, request_id=request_id)
+
+        return await self._insist(call, f"create {key[1]}", request_id)
+
+    async def send(
+        self, key: Key, event: Event, request_id: str | None, expected_seq: int | None
+    ) -> Answer | None:
+        """Send an event, for sure when there is a request id."""
+
+        async def call(engine: Engine) -> Answer:
+            return await engine.send(*key, event, request_id=request_id, expected_seq=expected_seq)
+
+        return await self._insist(call, f"{event.name} to {key[1]}", request_id)
+
+    async def cancel(self, key: Key, request_id: str | None) -> Answer | None:
+        """Cancel an instance with its children."""
+
+        async def call(engine: Engine) -> Answer:
+            return await engine.cancel(*key, by=SYSTEM, request_id=request_id)
+
+        return await self._insist(call, f"cancel {key[1]}", request_id)
+
+    async def _insist(
+        self, call: Callable[[Engine], Any], what: str, request_id: str | None
+    ) -> Answer | None:
+        """Call until there is an answer; a call without a request id is made once."""
+        twice = request_id is not None and self._random.random() < 0.3  # noqa: PLR2004 - three in ten
+        for attempt in range(PATIENCE):
+            try:
+                if twice:
+                    answers = await asyncio.gather(self._serve(call), self._serve(call))
+                    answer: Answer = answers[0]
+                else:
+                    answer = await self._serve(call)
+            except (ConnectionError, StoreError) as error:
+                self._trace.note(self.name, f"{what}: {type(error).__name__}")
+                if request_id is None:
+                    return None
+            except EngineError as error:
+                self._trace.note(self.name, f"{what}: {type(error).__name__}")
+                return None
+            else:
+                self._trace.note(self.name, f"{what}: {_short(answer)}")
+                return answer
+            await asyncio.sleep(self._random.random() * min(2.0, 0.2 * (attempt + 1)))
+        raise TimeoutError(f"{self.name} got no answer to: {what}")
+
+
+def _short(answer: Any) -> str:
+    return f"{answer.code} refused" if hasattr(answer, "code") else f"{answer.seq} {'+'.join(answer.states)}"
+
+
+def names(chart: str, count: int) -> Sequence[Key]:
+    """Instances that several clients know of."""
+    return [(TENANTS[n % len(TENANTS)], f"{chart.lower()}{n}") for n in range(count)]

@@ -1,0 +1,140 @@
+"""What must be true when everything has come to rest."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from headway.statechart.actions import filled
+from headway.statechart.chart import Chart
+from headway.statechart.model import Add
+from headway.store.rows import Key, MessageRow
+from headway.testing.memory.tables import Tables
+from headway.testing.simulate.audit import Auditor
+from headway.testing.simulate.receivers import Book, Content, content_of
+from headway.testing.simulate.scenario import Scenario
+from headway.testing.simulate.witness import Witness
+
+
+class Rested(Protocol):
+    """A world that has come to rest."""
+
+    scenario: Scenario
+    tables: Tables
+    charts: list[Chart]
+    auditor: Auditor
+    witness: Witness
+    books: dict[str, Book]
+
+    def violated(self, what: str) -> None:
+        """A guarantee does not hold."""
+
+
+class Ending:
+    """Counts again, from the rows and the books alone."""
+
+    def __init__(self, world: Rested) -> None:
+        self._world, self._tables = world, world.tables
+        self._violated: Callable[[str], Any] = world.violated
+
+    def check(self) -> None:
+        """Look at everything."""
+        self._receipts()
+        self._world.witness.check_wins()
+        self._owners()
+        if self._world.scenario.counted:
+            self._counters()
+        for book in self._world.books.values():
+            self._deliveries(book)
+
+    def _receipts(self) -> None:
+        """What was answered is in the history, and stays."""
+        rows = self._tables.instances
+        for key, receipt in self._world.witness.receipts:
+            if key not in rows or rows[key].seq < receipt.seq:
+                self._violated(f"{key[1]} was said to be at {receipt.seq}, and is not")
+                continue
+            lines = [line for line in self._tables.history.get(key, ()) if line.seq == receipt.seq]
+            if lines and lines[-1].after != "+".join(receipt.states):
+                self._violated(f"{key[1]} was said to be in {receipt.states} at {receipt.seq}, and was not")
+
+    def _owners(self) -> None:
+        """Owners have as many live instances as their counters say."""
+        live: Counter[Key] = Counter()
+        for row in self._tables.instances.values():
+            if row.owner is not None:
+                live[row.tenant, f"instances:{row.chart}:{row.owner}"] += not row.ended
+        counted = {
+            key: value for key, value in self._tables.counters.items() if key[1].startswith("instances:")
+        }
+        for key in {*live, *counted}:
+            if live[key] != counted.get(key, 0):
+                self._violated(f"{key[1]} counts {counted.get(key, 0)}, and there are {live[key]}")
+
+    def _counters(self) -> None:
+        """Shared counters are what the transitions in all histories have added."""
+        added: Counter[Key] = Counter()
+        for key, row in self._tables.instances.items():
+            chart = next(each for each in self._world.charts if each.name == row.chart)
+            snapshot = self._world.auditor.snapshot(key)
+            context = {} if snapshot is None else snapshot.context
+            adds = {
+                each.name: [action for action in each.actions if isinstance(action, Add)]
+                for each in chart.model.transitions
+            }
+            for line in self._tables.history.get(key, ()):
+                for name in line.transition.split(", "):
+                    for action in adds.get(name, ()):
+                        added[key[0], filled(action.key, {"instance": key[1], **context})] += action.by
+        for key, value in self._tables.counters.items():
+            if not key[1].startswith("instances:") and value != added[key]:
+                self._violated(f"the counter {key[1]} is {value}, and {added[key]} were added")
+
+    # Messages: none lost, none with two ids, in order.
+
+    def _deliveries(self, book: Book) -> None:
+        wanted = [
+            message
+            for message in self._world.auditor.messages
+            if book.wants.takes(message.tenant, message.kind, message.name)
+        ]
+        ids = self._matched(book, wanted)
+        dead = {
+            (letter.tenant, letter.id)
+            for letter in self._tables.letters.values()
+            if letter.dead and letter.destination == book.name
+        }
+        order = {each: number for number, each in enumerate(book.taken)}
+        last: dict[Key, tuple[int, str]] = {}
+        for message in wanted:
+            own = ids.get((message.tenant, message.id))
+            if own is None or own not in order:
+                if own not in book.denied or (message.tenant, message.id) not in dead:
+                    self._violated(
+                        f"{book.name} never got {message.name} of {message.instance} ({message.id})"
+                    )
+                continue
+            line = (message.tenant, message.instance)
+            if line in last and order[own] < last[line][0] and last[line][1] not in book.denied:
+                self._violated(
+                    f"{book.name} got {message.name} of {message.instance} too early ({message.id})"
+                )
+            last[line] = max(last.get(line, (-1, "")), (order[own], own))
+
+    def _matched(self, book: Book, wanted: list[MessageRow]) -> dict[Key, str]:
+        """Which id each message was delivered with: as many ids as there are messages that say the same."""
+        given: dict[Content, list[str]] = {}
+        for name, content in book.contents.items():
+            given.setdefault(content, []).append(name)
+        committed: dict[Content, list[MessageRow]] = {}
+        for message in wanted:
+            committed.setdefault(content_of(message), []).append(message)
+        for content, names in given.items():
+            if len(names) > len(committed.get(content, ())):
+                self._violated(f"{book.name} got {content.name} of {content.instance} with the ids {names}")
+        return {
+            (message.tenant, message.id): name
+            for content, messages in committed.items()
+            for message, name in zip(messages, given.get(content, ()), strict=False)
+        }

@@ -1,0 +1,310 @@
+"""A world from one seed: processes on one database, clients, receivers, and fate."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
+from logging import ERROR, Handler, LogRecord, getLogger
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+from headway.engine.engine import Engine
+from headway.outbox.destination import Destination
+from headway.statechart.chart import Chart, chart_of
+from headway.store.rows import Key, TimerRow
+from headway.testing.memory.tables import Tables
+from headway.testing.simulate.audit import Auditor
+from headway.testing.simulate.chaos import Chaos
+from headway.testing.simulate.clients import Choices, Client, names
+from headway.testing.simulate.database import DatabaseClock, Link, Weather
+from headway.testing.simulate.ending import Ending
+from headway.testing.simulate.handlers import Fortune, watched
+from headway.testing.simulate.loop import StandstillError, generator, new_loop
+from headway.testing.simulate.process import Parts, Process
+from headway.testing.simulate.receivers import KINDS, Book, Mood, Receiver, Recorded
+from headway.testing.simulate.scenario import Scenario
+from headway.testing.simulate.trace import Trace
+from headway.testing.simulate.witness import Witness
+
+LOG = getLogger("headway")
+PATIENCE = 240.0
+"""So many seconds everything has to come to rest after fate has left."""
+FAR_AWAY = 4.0
+"""What is due later than in so many seconds is not waited for: the database's clock goes there."""
+
+
+class ViolationError(AssertionError):
+    """A guarantee does not hold."""
+
+
+class World:
+    """One run. `violations` holds what was found, `trace` how it came about."""
+
+    def __init__(self, seed: int, scenario: Scenario) -> None:
+        self.seed, self.scenario = seed, scenario
+        random = self._random = generator(f"{seed}/{scenario.name}")
+        self.loop = new_loop(random.random())
+        self.trace = Trace(lambda: self.loop.now)
+        self.violations: list[str] = []
+        self.tables = Tables()
+        self.clock = DatabaseClock(self.loop)
+        self.weather = Weather(generator(random.random()))
+        self.fortune = Fortune(generator(random.random()))
+        self.moods = [Mood(generator(random.random())) for _ in KINDS]
+        self.witness = Witness(self.violated)
+        self.charts = [chart_of(chart) for chart in scenario.charts]
+        by_name = {chart.name: chart for chart in self.charts}
+        self.auditor = Auditor(self.tables, by_name, self.violated, self.trace)
+        self._choices = scenario.choices
+        self.tables.watchers.append(self.auditor.committed)
+        self.books: dict[str, Book] = {}
+        self.processes: dict[int, Process | None] = {}
+        self._lives = 0
+        handlers = watched(
+            self.charts,
+            scenario.handlers,
+            fortune=self.fortune,
+            witness=self.witness,
+            time=self.loop.time,
+        )
+        self._parts = Parts(
+            scenario.charts,
+            handlers,
+            self._receivers,
+            self._recorded,
+            scenario.facts,
+            self.loop,
+            self.witness,
+        )
+
+    def violated(self, what: str) -> None:
+        """A guarantee does not hold."""
+        self.trace.note("VIOLATION", what)
+        self.violations.append(what)
+
+    def run(self) -> None:
+        """Live from beginning to end; what contradicts a guarantee is in `violations`."""
+        with _quiet(self), patch("secrets.token_hex", self._token):
+            try:
+                self.loop.run(self._live())
+            except StandstillError as error:
+                self.violated(str(error))
+            finally:
+                self.loop.close()
+        for failure in self.loop.failures:
+            self.violated(failure)
+
+    # Fate's part.
+
+    def crash(self, number: int) -> None:
+        """A process is gone from one moment to the next."""
+        process = self.processes[number]
+        if process is not None:
+            self.trace.note(process.name, "is killed")
+            self.processes[number] = None
+            process.end()
+            self.witness.gone(process.name)
+
+    async def begin(self, number: int) -> None:
+        """A process begins where none is; it tries until the database lets it."""
+        while self.processes.get(number) is None:
+            self._lives += 1
+            name = f"p{number}.{self._lives}"
+            link = Link(self.tables, self.clock, self.loop, self.weather)
+            process = Process(name, link, self._parts)
+            self._claims_seen(process)
+            self.trace.note(name, "begins")
+            self.processes[number] = process
+            try:
+                await process.serve(partial(_start, process))
+            except Exception as error:  # noqa: BLE001 - whatever stops it, it is tried again
+                self.trace.note(name, f"could not begin: {type(error).__name__}")
+                if self.processes[number] is process:
+                    self.crash(number)
+                await asyncio.sleep(0.5)
+
+    async def shut(self, number: int) -> None:
+        """A process ends in good order, or is killed on the way."""
+        process = self.processes[number]
+        if process is None:
+            return
+        self.trace.note(process.name, "is told to end")
+        stopping = process.spawn(process.stop)
+        await asyncio.wait([stopping], timeout=20.0)
+        if self.processes[number] is process:
+            self.processes[number] = None
+            process.end()
+            self.witness.gone(process.name)
+            self.trace.note(process.name, "has ended")
+
+    # The run itself.
+
+    async def _live(self) -> None:
+        random, scenario = self._random, self.scenario
+        for number in range(random.randint(1, scenario.processes)):
+            await self.begin(number)
+        chaos = Chaos(self, generator(random.random()))
+        reign = asyncio.create_task(chaos.reign(scenario.seconds * random.uniform(0.5, 1.0)))
+        clients = [asyncio.create_task(self._client(number)) for number in range(scenario.clients)]
+        await asyncio.wait([reign, *clients])
+        for task in (reign, *clients):
+            if error := task.exception():
+                self.violated(f"{type(error).__name__}: {error}")
+        await self._rest()
+        Ending(self).check()
+
+    async def _client(self, number: int) -> None:
+        random = generator(self._random.random())
+        client = Client(f"client{number}", self._serve, random, self.trace)
+        begun = [self._choices[chart.name] for chart in self._begun()]
+        known = [(names(each.chart.name, self.scenario.instances), each) for each in begun]
+        for _ in range(self.scenario.calls):
+            await asyncio.sleep(random.random() * self.scenario.seconds / self.scenario.calls)
+            keys, choice = random.choice(known)
+            await self._act(client, random.choice(keys), choice, random)
+
+    def _begun(self) -> list[Chart]:
+        """The charts that clients begin instances of."""
+        spawned = self.scenario.spawned
+        return [chart for chart in self.charts if chart.name not in spawned]
+
+    async def _act(self, client: Client, key: Key, choice: Choices, random: Random) -> None:
+        """Do something with an instance, or with one of its children."""
+        request_id = client.request_id()
+        if key not in self.tables.instances:
+            await client.create(key, choice.chart.name, choice.context(random), request_id)
+            return
+        family = [
+            row for row in self.tables.instances.values() if row.parent == key[1] and row.tenant == key[0]
+        ]
+        if family and random.random() < 0.3:  # noqa: PLR2004 - three in ten
+            child = random.choice(family)
+            key, choice = (child.tenant, child.id), self._choices[child.chart]
+        snapshot = self.auditor.snapshot(key)
+        if choice.chart.model.cancel is not None and random.random() < 0.03:  # noqa: PLR2004 - not often
+            await client.cancel(key, request_id)
+        elif snapshot is not None and (event := choice.event(snapshot, random, self.clock.now())):
+            expected = snapshot.seq if random.random() < 0.3 else None  # noqa: PLR2004 - three in ten
+            rival = choice.event(snapshot, random, self.clock.now())
+            if rival is not None and random.random() < 0.15:  # noqa: PLR2004 - now and then
+                second = client.send(key, rival, client.request_id(), snapshot.seq)
+                await asyncio.gather(client.send(key, event, request_id, snapshot.seq), second)
+            else:
+                await client.send(key, event, request_id, expected)
+
+    async def _serve(self, call: Any) -> Any:
+        alive = [process for process in self.processes.values() if process is not None]
+        if not alive:
+            raise ConnectionError("nobody is there")
+        return await self._random.choice(alive).serve(call)
+
+    async def _rest(self) -> None:
+        """Let everything come to rest, as it must when nothing stands in the way."""
+        for number in self.processes:
+            await self.begin(number)
+        until = self.loop.now + PATIENCE
+        while waits := self.waits_for(self.clock.now()):
+            if self.loop.now > until:
+                self.violated(f"no rest: {'; '.join(waits[:5])}")
+                return
+            await self._skip()
+            await asyncio.sleep(0.25)
+
+    async def _skip(self) -> None:
+        """Let the database's time pass at once when nothing happens before it is later."""
+        now = self.clock.now()
+        dues = [letter.due for letter in self.tables.letters.values() if not letter.dead]
+        dues += [row.leased_until or row.due for row in self.tables.work.values()]
+        dues += [row.due for row in self.tables.timers.values() if self._meant_for(row) <= now]
+        if dues and not self.witness.runs and (ahead := (min(dues) - now).total_seconds()) > FAR_AWAY:
+            self.witness.clocks_agree = False
+            self.trace.note("database", f"lets {ahead:.3f} s pass")
+            self.clock.jump(ahead)
+
+    def waits_for(self, now: datetime) -> list[str]:
+        """What is not done yet, and has to be."""
+        tables = self.tables
+        waits = [f"timer {row.id}" for row in tables.timers.values() if self._meant_for(row) <= now]
+        waits += [
+            f"work {row.id} attempt {row.attempt}"
+            for row in tables.work.values()
+            if not self.scenario.endless or row.due <= now - timedelta(seconds=30)
+        ]
+        waits += [
+            f"letter {letter.id} for {letter.destination}"
+            for letter in tables.letters.values()
+            if not letter.dead
+        ]
+        for book in self.books.values():
+            cursor = tables.consumers.get(book.name)
+            waits += [
+                f"message {row.id} for {book.name}"
+                for row in tables.messages
+                if (cursor is None or row.cursor > cursor)
+                and book.wants.takes(row.tenant, row.kind, row.name)
+            ]
+        return waits
+
+    def _meant_for(self, timer: TimerRow) -> datetime:
+        """When a timer was to fire, before anything stood in the way."""
+        snapshot = self.auditor.snapshot((timer.tenant, timer.instance))
+        known = None if snapshot is None else snapshot.timers.get(timer.id)
+        return timer.due if known is None else known.due
+
+    # What processes are made of.
+
+    def _receivers(self) -> list[Destination]:
+        return [Receiver(name, mood, self.trace) for name, mood in zip(KINDS, self.moods, strict=True)]
+
+    def _recorded(self, destination: Destination) -> Recorded:
+        book = self.books.setdefault(destination.name, Book(destination, self.violated))
+        return Recorded(destination, book)
+
+    def _claims_seen(self, process: Process) -> None:
+        store: Any = process.link
+        claim_work = store.claim_work
+
+        async def claim(asked: Any) -> Any:
+            rows = await claim_work(asked)
+            self.witness.claims(rows)
+            return rows
+
+        store.claim_work = claim
+
+    def _token(self, number: int | None = None) -> str:
+        return f"{self._random.getrandbits(4 * (number or 16)):x}"
+
+
+async def _start(process: Process, _engine: Engine) -> None:
+    await process.start()
+
+
+class _Errors(Handler):
+    """What is logged as an error with its exception is one that nobody has foreseen."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(ERROR)
+        self._world = world
+
+    def emit(self, record: LogRecord) -> None:
+        if not self._world.loop.is_closed() and record.exc_info and record.exc_info[1] is not None:
+            self._world.violated(f"{record.getMessage()}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def _quiet(world: World) -> Iterator[None]:
+    """Let the log of a run be heard by nobody but the world."""
+    handler, level, propagate = _Errors(world), LOG.level, LOG.propagate
+    LOG.addHandler(handler)
+    LOG.setLevel(ERROR)
+    LOG.propagate = False
+    try:
+        yield
+    finally:
+        LOG.removeHandler(handler)
+        LOG.setLevel(level)
+        LOG.propagate = propagate

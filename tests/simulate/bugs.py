@@ -1,0 +1,274 @@
+"""Bugs to be found: each breaks a rule of the engine, the worker, a relay or the store."""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+
+from headway.codec import replace
+from headway.engine import batch, commit
+from headway.engine.engine import Engine
+from headway.errors import StoreUnavailableError
+from headway.outbox import relay
+from headway.outbox.destination import message_of
+from headway.outbox.relay import Relay
+from headway.outbox.round import Round
+from headway.statechart import admission, outcomes
+from headway.statechart.effects import ClosedAsk
+from headway.statechart.refusal import Veto
+from headway.store.port import Claim
+from headway.store.rows import WorkRow
+from headway.testing.memory import outbox, units, work
+from headway.testing.memory.tables import Tables
+from headway.worker import timers as timers_module
+from headway.worker.heartbeat import Deadlines, Heartbeat
+from headway.worker.running import Attempts
+
+Patch = pytest.MonkeyPatch
+Bug = Callable[[Patch], None]
+
+
+def nothing(*_args: Any, **_named: Any) -> None:
+    """Do nothing."""
+
+
+def asks_nothing(*_args: Any, **_named: Any) -> Iterator[Any]:
+    """A part of a unit that reads and writes nothing."""
+    return iter(())
+
+
+def no_fencing_by_attempt(patch: Patch) -> None:
+    """An attempt that is over can still end the work."""
+
+    def open_work(draft: Any, event: Any) -> Any:
+        for state, each in draft.work.items():
+            if each.id == event.ref:
+                return state, each
+        raise Veto("stale", "gone")
+
+    patch.setattr(outcomes, "open_work", open_work)
+    patch.setattr(admission, "open_work", open_work)
+
+
+def a_refused_order_leaves_traces(patch: Patch) -> None:
+    """What an order has changed before it failed is written."""
+    patch.setattr(batch.Undo, "all", nothing)
+
+
+def requests_are_not_remembered(patch: Patch) -> None:
+    """A repeated request runs again."""
+    patch.setattr(batch.Batch, "_remember", nothing)
+
+
+def the_cursor_moves_first(patch: Patch) -> None:
+    """A relay writes how far it is before it delivers."""
+    work_through = Relay._work_through
+
+    async def hasty(self: Any, due: Any, messages: Any, cursor: Any) -> bool:
+        if not await self._settle(cursor, always=True):
+            return False
+        return await work_through(self, due, messages, cursor)
+
+    patch.setattr(Relay, "_work_through", hasty)
+
+
+def letters_do_not_block(patch: Patch) -> None:
+    """What follows a message that was not taken overtakes it."""
+    patch.setattr(Relay, "_block", nothing)
+
+
+def timers_stay(patch: Patch) -> None:
+    """The row of a timer whose state was left is not deleted."""
+
+    def write_ends(written: Any, before: Any, after: Any) -> None:
+        kept = {each.id for each in after.work.values()}
+        written.changes.work_gone += [
+            written.key(each.id) for each in before.work.values() if each.id not in kept
+        ]
+
+    patch.setattr(batch, "write_ends", write_ends)
+
+
+def claims_ignore_leases(patch: Patch) -> None:
+    """Work that somebody does is handed out again."""
+    claim_work = work.claim_work
+
+    def claim(tables: Tables, wanted: Claim, now: datetime) -> list[WorkRow]:
+        for key, row in tables.work.items():
+            tables.work[key] = replace(row, worker=None)
+        return claim_work(tables, wanted, now)
+
+    patch.setattr(work, "claim_work", claim)
+
+
+def reports_are_dropped(patch: Patch) -> None:
+    """A child's change does not reach its parent."""
+    patch.setattr(batch.Batch, "_report", asks_nothing)
+
+
+def owners_only_gain(patch: Patch) -> None:
+    """The count of an owner's instances never goes down."""
+    count = batch.Batch._count
+
+    def gain(self: Any, counter: Any, by: int) -> None:
+        if by > 0:
+            count(self, counter, by)
+
+    patch.setattr(batch.Batch, "_count", gain)
+
+
+def history_has_holes(patch: Patch) -> None:
+    """A step whose event is a timer's leaves no line."""
+    write_history = commit.write_history
+
+    def write(written: Any, living: Any, done: Any) -> None:
+        if not any(row.event.startswith("after.") for row in done.history):
+            write_history(written, living, done)
+
+    patch.setattr(batch, "write_history", write)
+
+
+def retries_have_new_ids(patch: Patch) -> None:
+    """A message that is tried again has another id."""
+
+    def renamed(letter: Any) -> Any:
+        message = message_of(letter)
+        return replace(message, id=f"{message.id}{message.attempt}")
+
+    patch.setattr(relay, "message_of", renamed)
+
+
+def a_lost_lease_is_believed(patch: Patch) -> None:
+    """A worker whose lease is not extended goes on as if it were."""
+
+    async def extend(self: Any, due: Any, now: float) -> None:
+        await self._store.extend_leases(self._worker, [running.attempt for running in due])
+        for running in due:
+            running.beat_at = now + running.row.heartbeat / 1_000
+            running.lease_until = now + running.row.lease / 1_000
+
+    async def turn(_self: Any) -> bool:
+        return False
+
+    patch.setattr(Heartbeat, "_extend", extend)
+    patch.setattr(Deadlines, "turn", turn)
+    cancel = Attempts.cancel
+
+    def stubborn(self: Any, running: Any, reason: str) -> None:
+        if reason != "lost":
+            cancel(self, running, reason)  # type: ignore[arg-type]
+
+    patch.setattr(Attempts, "cancel", stubborn)
+
+
+def answers_before_the_commit(patch: Patch) -> None:
+    """A sender is told of a success that was never written."""
+    run = Engine._run
+
+    async def hopeful(self: Any, orders: Any) -> None:
+        try:
+            await run(self, orders)
+        except StoreUnavailableError:
+            if any(order.answer is None for order in orders):
+                raise
+
+    patch.setattr(Engine, "_run", hopeful)
+
+
+def leases_are_short(patch: Patch) -> None:
+    """Work is taken from a worker that still has a second."""
+    expired = work.expired
+
+    def early(tables: Tables, now: datetime, limit: int) -> list[WorkRow]:
+        return expired(tables, now + timedelta(seconds=2.5), limit)
+
+    patch.setattr(work, "expired", early)
+
+
+def updates_are_lost(patch: Patch) -> None:
+    """A unit sees an instance as it was a while ago."""
+    read = units._read
+    old: dict[Any, Any] = {}
+
+    def stale(tables: Tables, wanted: Any, now: datetime) -> Any:
+        found = read(tables, wanted, now)
+        for key, row in found.instances.items():
+            found.instances[key], old[key] = old.get(key, row), row
+        return found
+
+    patch.setattr(units, "_read", stale)
+
+
+def versions_are_not_compared(patch: Patch) -> None:
+    """Who expects a version gets any."""
+    send = batch.Batch._send
+
+    def careless(self: Any, order: Any, event: Any) -> Any:
+        expected, order.expected_seq = order.expected_seq, None
+        try:
+            return (yield from send(self, order, event))
+        finally:
+            order.expected_seq = expected
+
+    patch.setattr(batch.Batch, "_send", careless)
+
+
+def letters_are_forgotten(patch: Patch) -> None:
+    """A message that was not taken is not kept."""
+    settle = outbox.settle
+
+    def forgetful(tables: Tables, settlement: Any, now: datetime) -> bool:
+        kept = tuple(letter for letter in settlement.letters if letter.attempts == 0 or letter.dead)
+        return settle(tables, replace(settlement, letters=kept), now)
+
+    patch.setattr(outbox, "settle", forgetful)
+
+
+def due_timers_are_put_off_for_ever(patch: Patch) -> None:
+    """A timer that is due is not fired but moved."""
+
+    async def fire(_self: Any, due: Any) -> Any:
+        return [StoreUnavailableError("no") for _ in due]
+
+    patch.setattr(timers_module.Timers, "_fire", fire)
+
+
+def a_queue_is_delivered_backwards(patch: Patch) -> None:
+    """The messages of an instance leave in the wrong order."""
+    begin = Round.__init__
+
+    def backwards(self: Any, due: Any, new: Any, blocked: Any) -> None:
+        begin(self, due, new, blocked)
+        self.lanes = [[*reversed(lane)] for lane in self.lanes]
+
+    patch.setattr(Round, "__init__", backwards)
+
+
+def asks_stay_open(patch: Patch) -> None:
+    """The row of an ask that was answered stays open."""
+    patch.setitem(commit.WRITERS, ClosedAsk, nothing)
+
+
+BUGS: list[Bug] = [
+    no_fencing_by_attempt,
+    a_refused_order_leaves_traces,
+    requests_are_not_remembered,
+    the_cursor_moves_first,
+    letters_do_not_block,
+    timers_stay,
+    claims_ignore_leases,
+    reports_are_dropped,
+    owners_only_gain,
+    history_has_holes,
+    retries_have_new_ids,
+    a_lost_lease_is_believed,
+    answers_before_the_commit,
+    leases_are_short,
+    updates_are_lost,
+    versions_are_not_compared,
+    letters_are_forgotten,
+    due_timers_are_put_off_for_ever,
+    a_queue_is_delivered_backwards,
+    asks_stay_open,
+]
