@@ -1,9 +1,9 @@
 # Every target sets up what it needs first; see scripts/setup.
 BIN   := .venv/bin
-CODE  := $(wildcard src tests bench scripts)
+CODE  := $(wildcard src tests bench scripts examples)
 SUITE ?= core
 
-.PHONY: help setup serve test check format bench coverage-of-mission clean
+.PHONY: help setup serve test check format bench simulate coverage-of-mission clean
 
 help: ## Show this list
 	@echo "Headway. Targets:"
@@ -30,8 +30,12 @@ format: setup ## Format the code and apply the safe fixes
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-bench: setup ## Measure and compare (SUITE=core)
+bench: ## Measure and compare (SUITE=core, SUITE=engine)
+	@scripts/setup $(if $(filter engine,$(SUITE)),peers)
 	$(BIN)/python -m bench $(SUITE)
+
+simulate: setup ## Live through thousands of worlds full of faults (SEEDS=5000, FROM=0)
+	$(BIN)/python -m headway.testing.simulate --seeds $(or $(SEEDS),5000) --from $(or $(FROM),0) --jobs $$(nproc)
 
 coverage-of-mission: setup ## List each row of the contract with its tests, and the rows without
 	$(BIN)/python scripts/coverage_of_mission.py

@@ -8,15 +8,17 @@ from importlib import import_module
 from pathlib import Path
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from bench import report
 from bench.harness import QUICK, Outcome, Plan, Suite, WrongResult, measure, rounds_in
 
-# A suite is a module with a function `suite() -> Suite`. It is imported only when it is run, so
+# A suite is a module with a function `suite(plan) -> Suite`. It is imported only when it is run, so
 # that a suite may need packages which the others do not.
 SUITES = {
     "core": "bench.core",
+    "engine": "bench.engine",
 }
 
 _ROOT = Path(__file__).resolve().parent.parent
@@ -28,14 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; 0 when every subject did its work, 1 when one did not."""
     options = _parser().parse_args(arguments)
     console = Console()
-    plan = _plan(options)
     folder = options.output or (None if options.quick else _RESULTS)
     for name in options.suites or SUITES:
-        suite: Suite = import_module(SUITES[name]).suite()
+        suite: Suite = import_module(SUITES[name]).suite(QUICK if options.quick else None)
         try:
-            outcome = _measure(suite, plan, console)
+            outcome = _measure(suite, _plan(options, suite), console)
         except WrongResult as error:
-            console.print(f"[red]{name}: {error}[/]")
+            console.print(f"[red]{name}: {escape(str(error))}[/]")
             return 1
         report.show(suite, outcome, console)
         _keep(suite, outcome, folder, console)
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench", description="Measure Headway beside its peers.")
     parser.add_argument("suites", nargs="*", type=_suite_name, help=f"of {', '.join(SUITES)}; default: all")
-    parser.add_argument("--rounds", type=_positive, help=f"rounds per subject (default {Plan().rounds})")
+    parser.add_argument("--rounds", type=_positive, help="rounds per subject (default: the suite's)")
     parser.add_argument("--output", type=Path, help="folder for the results (default bench/results)")
     length = parser.add_mutually_exclusive_group()
     length.add_argument("--quick", action="store_true", help="a smoke run; results kept only with --output")
@@ -69,8 +70,8 @@ def _positive(text: str) -> int:
     return number
 
 
-def _plan(options: argparse.Namespace) -> Plan:
-    plan = QUICK if options.quick else Plan()
+def _plan(options: argparse.Namespace, suite: Suite) -> Plan:
+    plan = QUICK if options.quick else suite.plan
     return replace(plan, rounds=options.rounds) if options.rounds else plan
 
 

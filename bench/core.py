@@ -6,7 +6,7 @@ from importlib import import_module
 
 from bench.core_course import NESTED, PARALLEL, Course, Lap, Machine, ring
 from bench.core_dict import DictRing
-from bench.harness import Entrant, Ratio, Suite, Unavailable
+from bench.harness import Entrant, Plan, Ratio, Suite, Unavailable
 
 # Each module has one function per case, that builds the machine. They are imported when built:
 # a system that is not installed is left out with a message, and the others are measured.
@@ -35,7 +35,7 @@ _NOTES = (
 )
 
 
-def suite() -> Suite:
+def suite(_plan: Plan | None = None) -> Suite:
     """The cases, the systems entered for each, and the ratios wanted."""
     groups = [[_entrant(case, course, system) for system in _SYSTEMS] for case, course in _CASES.items()]
     groups[0].append(_dict_entrant("flat", 6))

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from statistics import median
 from time import perf_counter
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class Unavailable(Exception):  # noqa: N818 - it reports an absence, not a fault
@@ -27,43 +27,53 @@ class WrongResult(Exception):  # noqa: N818 - it names what was found, as the re
 class Subject(Protocol):
     """One system, ready to run one case any number of times."""
 
-    def run(self, cycles: int) -> None:
-        """Do the work of that many cycles; this call alone is timed."""
+    def run(self, cycles: int) -> float | None:
+        """Do the work of that many cycles; this call alone is timed.
+
+        One that must prepare its work first, or whose work is done elsewhere, has a clock of its own and
+        answers with seconds.
+        """
 
     def verify(self) -> None:
         """Raise WrongResult unless all cycles so far had their full effect."""
 
 
+@runtime_checkable
+class Reporting(Protocol):
+    """A subject that has found more than its rate."""
+
+    def report(self) -> Sequence["Row"]:
+        """Further rows, once all rounds are done."""
+
+
 @dataclass(frozen=True)
 class Entrant:
-    """A system entered for a case; `per_cycle` is how many units one cycle is worth."""
+    """A system entered for a case; `per_cycle` is how many units one cycle is worth.
+
+    One with `cycles` always does that many, without a warm-up; one with `rounds` has no more than those.
+    """
 
     case: str
     system: str
     build: Callable[[], Subject]
-    per_cycle: int
+    per_cycle: int = 1
     unit: str = "events/s"
+    cycles: int | None = None
+    rounds: int | None = None
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """The rate of one row over the rate of another, with the least value wanted, if any."""
+    """The rate of one row over the rate of another, with the least or the most that is wanted, if any.
+
+    With `over` None it is the rate itself.
+    """
 
     name: str
     of: tuple[str, str]
-    over: tuple[str, str]
+    over: tuple[str, str] | None
     target: float | None = None
-
-
-@dataclass(frozen=True)
-class Suite:
-    """Groups of entrants, each group interleaved as a whole, and the ratios drawn from them."""
-
-    name: str
-    title: str
-    groups: Sequence[Sequence[Entrant]]
-    ratios: Sequence[Ratio]
-    notes: Sequence[str] = ()
+    most: float | None = None
 
 
 @dataclass(frozen=True)
@@ -72,9 +82,27 @@ class Plan:
 
     rounds: int = 7
     seconds: float = 0.25
+    quick: bool = False
 
 
-QUICK = Plan(rounds=1, seconds=0.002)
+QUICK = Plan(rounds=1, seconds=0.002, quick=True)
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Groups of entrants, each group interleaved as a whole, and the ratios drawn from them.
+
+    `plan` is how long it is measured unless someone asks for more or less, `close` ends what its subjects
+    have started.
+    """
+
+    name: str
+    title: str
+    groups: Sequence[Sequence[Entrant]]
+    ratios: Sequence[Ratio]
+    notes: Sequence[str] = ()
+    plan: Plan = Plan()
+    close: Callable[[], None] = lambda: None
 
 
 @dataclass(frozen=True)
@@ -101,6 +129,7 @@ class Outcome:
 class _Lane:
     entrant: Entrant
     subject: Subject
+    rounds: int
     cycles: int = 1
     rates: list[float] = field(default_factory=list)
 
@@ -108,13 +137,16 @@ class _Lane:
         gc.collect()
         with _named(self.entrant):
             begin = perf_counter()
-            self.subject.run(self.cycles)
+            own = self.subject.run(self.cycles)
             elapsed = perf_counter() - begin
             self.subject.verify()
-        return elapsed
+        return elapsed if own is None else own
 
     def warm_up(self, seconds: float) -> None:
         """Find how many cycles fill a round; on the way caches and lazy set-up get warm."""
+        if self.entrant.cycles is not None:
+            self.cycles = self.entrant.cycles
+            return
         elapsed = self.time_round()
         while elapsed < seconds:
             wanted = seconds / max(elapsed, 1e-6) * 1.1
@@ -133,7 +165,7 @@ class _Lane:
 
 def rounds_in(suite: Suite, plan: Plan) -> int:
     """How often `measure` will report progress: each subject's warm-up and rounds."""
-    return sum(len(group) for group in suite.groups) * (plan.rounds + 1)
+    return sum(_rounds(entrant, plan) + 1 for group in suite.groups for entrant in group)
 
 
 def measure(suite: Suite, plan: Plan, progress: Callable[[str, int], None]) -> Outcome:
@@ -142,24 +174,33 @@ def measure(suite: Suite, plan: Plan, progress: Callable[[str, int], None]) -> O
     Raises WrongResult when a subject fails its case.
     """
     outcome = Outcome()
-    for group in suite.groups:
-        lanes = list(_lanes(group, plan, outcome, progress))
-        for number in range(plan.rounds):
-            for lane in _rotated(lanes, number):
-                lane.measure()
-                progress(f"{lane.entrant.case}: {lane.entrant.system}", 1)
-        outcome.rows.extend(lane.row() for lane in lanes)
+    try:
+        for group in suite.groups:
+            lanes = list(_lanes(group, plan, outcome, progress))
+            for number in range(plan.rounds):
+                for lane in _rotated([lane for lane in lanes if number < lane.rounds], number):
+                    lane.measure()
+                    progress(f"{lane.entrant.case}: {lane.entrant.system}", 1)
+            for lane in lanes:
+                outcome.rows.append(lane.row())
+                outcome.rows.extend(lane.subject.report() if isinstance(lane.subject, Reporting) else ())
+    finally:
+        suite.close()
     outcome.ratios = ratios(suite.ratios, {(row.case, row.system): row.rate for row in outcome.rows})
     return outcome
 
 
 def ratios(wanted: Sequence[Ratio], rates: Mapping[tuple[str, str], float]) -> dict[str, float]:
-    """The ratios whose two rows were both measured."""
+    """The ratios whose rows were measured."""
     return {
-        ratio.name: rates[ratio.of] / rates[ratio.over]
+        ratio.name: rates[ratio.of] / (1.0 if ratio.over is None else rates[ratio.over])
         for ratio in wanted
-        if ratio.of in rates and ratio.over in rates
+        if ratio.of in rates and (ratio.over is None or ratio.over in rates)
     }
+
+
+def _rounds(entrant: Entrant, plan: Plan) -> int:
+    return plan.rounds if entrant.rounds is None else min(entrant.rounds, plan.rounds)
 
 
 def _lanes(
@@ -168,10 +209,10 @@ def _lanes(
     for entrant in group:
         try:
             with _named(entrant):
-                lane = _Lane(entrant, entrant.build())
+                lane = _Lane(entrant, entrant.build(), _rounds(entrant, plan))
         except Unavailable as reason:
             outcome.absent[entrant.system] = str(reason)
-            progress(f"{entrant.case}: {entrant.system} left out", plan.rounds + 1)
+            progress(f"{entrant.case}: {entrant.system} left out", _rounds(entrant, plan) + 1)
             continue
         lane.warm_up(plan.seconds)
         progress(f"{entrant.case}: {entrant.system} warm", 1)

@@ -12,6 +12,7 @@ from rich.table import Table
 from bench.harness import Outcome, Ratio, Suite
 
 _REACHED, _MISSED = "green", "red"
+_VERDICTS = {None: "", True: "reached", False: "missed"}
 
 
 def show(suite: Suite, outcome: Outcome, console: Console) -> None:
@@ -29,7 +30,13 @@ def document(outcome: Outcome) -> dict[str, Any]:
     """The outcome as the JSON document of bench/results: rates and ratios, nothing of the host."""
     return {
         "rows": [
-            {"case": row.case, "system": row.system, "rate": round(row.rate, 1), "unit": row.unit}
+            {
+                "case": row.case,
+                "system": row.system,
+                "rate": round(row.rate, 1),
+                "unit": row.unit,
+                "spread": round(row.spread, 3),
+            }
             for row in outcome.rows
         ],
         "ratios": {name: round(value, 3) for name, value in outcome.ratios.items()},
@@ -48,10 +55,11 @@ def markdown(suite: Suite, results: Mapping[str, Any]) -> str:
     lines += [
         f"| {row['case']} | {row['system']} | {row['rate']:,.0f} {row['unit']} |" for row in results["rows"]
     ]
-    lines += ["", "| ratio | measured | target |", "|---|---:|---:|"]
-    targets = {ratio.name: _target(ratio) for ratio in suite.ratios}
+    lines += ["", "| ratio | measured | target | verdict |", "|---|---:|---:|---|"]
     lines += [
-        f"| `{name}` | {value:.2f} | {targets.get(name, '')} |" for name, value in results["ratios"].items()
+        f"| `{ratio.name}` | {value:,.2f} | {_target(ratio)} | {_VERDICTS[reaches(ratio, value)]} |"
+        for ratio in suite.ratios
+        if (value := results["ratios"].get(ratio.name)) is not None
     ]
     return "\n".join(lines)
 
@@ -76,7 +84,7 @@ def _rows_table(suite: Suite, outcome: Outcome) -> Table:
     table.add_column("rate", justify="right")
     table.add_column("spread", justify="right", style="dim")
     table.add_column("headway is", justify="right")
-    ours = {row.case: row.rate for row in outcome.rows if row.system == "headway"}
+    ours = {(row.case, row.unit): row.rate for row in outcome.rows if row.system == "headway"}
     styles = _verdicts(suite, outcome)
     case = None
     for row in outcome.rows:
@@ -84,7 +92,8 @@ def _rows_table(suite: Suite, outcome: Outcome) -> Table:
             table.add_section()
         case = row.case
         own = row.system == "headway"
-        ratio = f"{ours[row.case] / row.rate:.2f} x" if row.case in ours and not own else ""
+        rate = ours.get((row.case, row.unit))
+        ratio = f"{rate / row.rate:.2f} x" if rate is not None and not own else ""
         style = styles.get((row.case, row.system), "")
         table.add_row(
             row.case,
@@ -101,12 +110,14 @@ def _ratios_table(suite: Suite, outcome: Outcome) -> Table:
     table.add_column("ratio")
     table.add_column("measured", justify="right")
     table.add_column("target", justify="right")
+    table.add_column("verdict")
     for ratio in suite.ratios:
         if ratio.name in outcome.ratios:
             value = outcome.ratios[ratio.name]
             style = _verdict(ratio, value)
-            shown = f"{value:.2f}"
-            table.add_row(ratio.name, f"[{style}]{shown}[/]" if style else shown, _target(ratio))
+            shown = f"{value:,.2f}"
+            coloured = f"[{style}]{shown}[/]" if style else shown
+            table.add_row(ratio.name, coloured, _target(ratio), _VERDICTS[reaches(ratio, value)])
     return table
 
 
@@ -114,15 +125,23 @@ def _verdicts(suite: Suite, outcome: Outcome) -> dict[tuple[str, str], str]:
     return {
         ratio.over: _verdict(ratio, outcome.ratios[ratio.name])
         for ratio in suite.ratios
-        if ratio.name in outcome.ratios and ratio.of[0] == ratio.over[0]
+        if ratio.name in outcome.ratios and ratio.over is not None and ratio.of[0] == ratio.over[0]
     }
 
 
 def _verdict(ratio: Ratio, value: float) -> str:
-    if ratio.target is None:
-        return ""
-    return _REACHED if value >= ratio.target else _MISSED
+    """The colour of a ratio that has a target."""
+    reached = reaches(ratio, value)
+    return "" if reached is None else _REACHED if reached else _MISSED
+
+
+def reaches(ratio: Ratio, value: float) -> bool | None:
+    """Whether a ratio is where it was wanted; None when nothing is wanted of it."""
+    if ratio.target is None and ratio.most is None:
+        return None
+    return (ratio.target is None or value >= ratio.target) and (ratio.most is None or value <= ratio.most)
 
 
 def _target(ratio: Ratio) -> str:
-    return "" if ratio.target is None else f"at least {ratio.target:g}"
+    least = "" if ratio.target is None else f"at least {ratio.target:,g}"
+    return least or ("" if ratio.most is None else f"at most {ratio.most:g}")

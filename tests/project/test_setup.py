@@ -63,10 +63,11 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path: Path) -> Machine:
-    """A machine with Python and Graphviz, and a user without rights."""
+    """A machine with Python, Graphviz and Redis, and a user without rights."""
     machine = Machine(tmp_path)
     machine.has("id", "echo 1000")
     machine.has("dot")
+    machine.has("redis-server")
     machine.has("python3", PYTHON)
     machine.has("has-venv")
     return machine
@@ -150,4 +151,41 @@ def test_only_the_tests_get_a_postgresql(machine: Machine) -> None:
     before = machine.calls()
     machine.has("initdb")
     assert machine.set_up("tests").stderr == ""
+    assert machine.calls() == before
+
+
+def test_only_the_tests_need_a_redis(machine: Machine) -> None:
+    """It comes from Debian; without rights the set-up names the command and stops."""
+    machine.has("initdb")
+    (machine.bin / "redis-server").unlink()
+    assert machine.set_up().returncode == 0
+    result = machine.set_up("tests")
+    assert result.returncode == 1
+    assert "sudo apt-get install -y redis-server" in result.stderr
+
+    machine.has("id", "echo 0")
+    machine.has("apt-get", 'echo "apt-get $*" >>calls')
+    assert machine.set_up("tests").returncode == 0
+    assert machine.calls().rstrip().endswith(" redis-server")
+
+
+def test_only_the_benchmark_gets_peers(machine: Machine) -> None:
+    """They are installed once; what cannot be had is named, and the rest goes on."""
+    machine.has("initdb")
+    assert machine.set_up("tests").returncode == 0
+    assert "peers" not in machine.calls()
+
+    machine.has("python3", PYTHON.replace("esac", '*"import celery"*) test -e peers ;;\nesac'))
+    shutil.copy(machine.bin / "python3", machine.root / ".venv/bin/python")
+    (machine.bin / "redis-server").unlink()
+    result = machine.set_up("peers")
+    assert result.returncode == 0
+    assert "sudo apt-get install -y redis-server" in result.stderr
+    assert "without Celery" in result.stderr
+    assert machine.calls().rstrip().endswith("--constraint constraints.txt --editable .[dev,peers]")
+
+    before = machine.calls()
+    (machine.root / "peers").touch()
+    machine.has("redis-server")
+    assert machine.set_up("peers").stderr == ""
     assert machine.calls() == before
