@@ -7,6 +7,8 @@ A page's examples run in order, in one namespace and one empty folder:
 - a ``text`` block with ``<!-- output -->`` before it is what the block above it printed;
 - ``$ headway …`` and ``$ python …`` in a ``console`` block are run, and print what is shown below them, if
   anything is; other commands are for the reader;
+- a block with ``<!-- from: examples/… -->`` before it is a part of that file, word for word;
+- a block with ``<!-- terminal: … -->`` before it belongs to several processes: ``tests/examples`` plays it;
 - ``...`` in an output stands for anything;
 - ``<!-- example: skip because … -->`` leaves out the next block; the reason appears in the test report.
 """
@@ -31,6 +33,9 @@ BLOCK = re.compile(
     re.MULTILINE | re.DOTALL,
 )
 COMMAND = re.compile(r"^\$ (?P<command>[^\n]+)\n(?P<shown>(?:(?!\$ )[^\n]*\n)*)", re.MULTILINE)
+PART = "from: "
+TERMINAL = "terminal: "
+ROOT = Path(__file__).resolve().parents[2]
 SKIP = re.compile(r"example: skip because (?P<reason>\S.+)")
 LINK = re.compile(r"(?<!`)\[[^\]\n]*\]\((?P<target>[^)\s]+)\)")
 INDENTED = re.compile(r"^[ \t]+```(?:python|console)", re.MULTILINE)
@@ -85,12 +90,15 @@ class Page:
         """Run each block by its language."""
         assert not INDENTED.search(text), "an indented example would never run: move it to the margin"
         for block in blocks(text):
-            if SKIP.fullmatch(block.note):
+            if SKIP.fullmatch(block.note) or block.note.startswith(TERMINAL):
                 continue
             assert not block.note.startswith("example:"), (
                 f"line {block.line}: a skipped example needs a reason"
             )
-            if block.language == "python":
+            if block.note.startswith(PART):
+                whole = (ROOT / block.note.removeprefix(PART)).read_text(encoding="utf-8")
+                assert block.body in whole, f"line {block.line}: the file says something else"
+            elif block.language == "python":
                 self.run_python(block)
             elif block.language == "console":
                 self.run_console(block)

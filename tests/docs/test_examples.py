@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import SKIP, Page, blocks, dead_links
+from tests.docs.pages import ROOT, SKIP, Page, blocks, dead_links
 
-ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 
 
@@ -51,9 +50,11 @@ TRUE = [
     "```python\na = 1\n```\n```python\nassert a == 1\n```",
     "<!-- file: one.py -->\n```python\nprint(1)\n```\n```console\n$ python one.py\n1\n$ rm -r away\n```",
     "```console\n$ python -c 'print(\"a b c\")'\na ... c\n```",
+    "<!-- from: tests/docs/pages.py -->\n```python\nROOT = Path(__file__).resolve().parents[2]\n```",
     "<!-- example: skip because it never ends -->\n```python\n1 / 0\n```",
 ]
 FALSE = [
+    "<!-- from: tests/docs/pages.py -->\n```python\nROOT = Path.cwd()\n```",
     "```python\nprint(1)\n```\n\n<!-- output -->\n\n```text\n2\n```",
     "```python\nassert False\n```",
     "```console\n$ python -c 'print(1)'\n2\n```",

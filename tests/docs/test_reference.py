@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import headway
-from headway import Ask, History, Retry, Run, State, Statechart, View, actions, any_live
+from headway import Ask, History, Retry, Run, State, Statechart, Upgrade, View, actions, any_live
 from headway.statechart import effects
 from headway.statechart.authoring import Row
 from headway.statechart.draft import SPECIAL
@@ -63,6 +63,7 @@ TABLES: dict[str, Iterable[str]] = {
     "The view": public(View),
     "Invariants": public(Explored),
     "Refusals": typing.get_args(Code),
+    "Upgrades": keywords(Upgrade.__init__),
     "Effects": {kind.__name__ for kind in typing.get_args(effects.Effect)},
 }
 

@@ -14,15 +14,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import SKIP, Block, blocks
-from tests.docs.test_examples import PAGES, ROOT
+from tests.docs.pages import PART, ROOT, SKIP, Block, blocks
+from tests.docs.test_examples import PAGES
 
 FILE = "file: "
 
 
 def examples(text: str) -> list[Block]:
-    """The Python blocks of a page that are run."""
-    return [each for each in blocks(text) if each.language == "python" and not SKIP.fullmatch(each.note)]
+    """The Python blocks of a page that are run; parts of a file are checked with their file."""
+    return [
+        each
+        for each in blocks(text)
+        if each.language == "python" and not SKIP.fullmatch(each.note) and not each.note.startswith(PART)
+    ]
 
 
 def modules(text: str) -> Iterator[tuple[str, list[Block]]]:

@@ -1,0 +1,1 @@
+"""Programs to run, to kill, and to copy from."""

@@ -1,0 +1,1 @@
+"""An office that pays expense claims, and goes on where it was when its process is killed."""
