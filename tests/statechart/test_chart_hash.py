@@ -81,7 +81,7 @@ def test_a_mended_text_leaves_the_digest_as_it_was() -> None:
         {"title": "another default"},
         {"fields": {"title": "a value, and no text"}},
     ],
-    ids=lambda given: "+".join(given),
+    ids="+".join,
 )
 def test_whatever_a_chart_does_is_in_its_digest(changes: dict[str, Any]) -> None:
     """A change of rows, work, asks, actions or types is another chart."""
