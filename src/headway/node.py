@@ -14,9 +14,10 @@ from headway.engine.announce import Announcer
 from headway.engine.asks import Asks
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
-from headway.engine.service import Service
+from headway.engine.service import LOG, Service
 from headway.engine.tail import Tail
 from headway.engine.tenant import Tenant
+from headway.errors import InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.instances import Instances
@@ -67,6 +68,8 @@ class Node:
         starts again; no two nodes may have the same. A `clock` takes the place of the database's time, for
         tests. The rest is explained at Engine, Worker and Upkeep.
         """
+        if handlers is not None and not isinstance(handlers, Handlers):
+            raise InputError("handlers is a Handlers(), in which functions are registered")
         self._address = database if isinstance(database, str) else None
         store = store_at(database, clock=clock) if isinstance(database, str) else database
         self.engine = Engine(store, charts, facts=facts, node=name, charts_may_change=charts_may_change)
@@ -77,6 +80,9 @@ class Node:
         self.rescue = Rescue(self.engine)
         self.upkeep = Upkeep(self.engine, retention)
         served = (Instances(self.engine), *map(_served, destinations))
+        names = [each.name for each in served]
+        if doubles := sorted({name for name in names if names.count(name) > 1}):
+            raise InputError(f"several destinations are called {', '.join(doubles)}")
         self.relays = [Relay(self.engine, each) for each in served]
         self.worker = (
             Worker(self.engine, handlers, queues=queues, capacity=capacity) if handlers is not None else None
@@ -121,9 +127,16 @@ class Node:
 
     async def stop(self) -> None:
         """Take no new work, finish what is under way, hand back what does not finish, and close."""
+        failures = []
         for service in reversed(self.services):
-            await service.stop()
+            try:
+                await service.stop()
+            except Exception as error:  # noqa: BLE001 - the others must be stopped all the same
+                LOG.warning("%s could not be stopped in good order: %s", service.name, error)
+                failures.append(error)
         await self.engine.close()
+        if failures:
+            raise failures[0]
 
     async def run(self) -> None:
         """Run until the process is told to end (SIGINT or SIGTERM), then stop in good order."""

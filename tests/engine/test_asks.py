@@ -154,7 +154,8 @@ async def test_a_link_that_is_forged_old_or_cut_is_none(made: Harness) -> None:
         ask = await opened(harness)
         token = await harness.tenant.link(ask, for_=ANN, lasts="1h")
         body, _, signature = token.partition(".")
-        forged = Signer(["another secret of that length"]).sign("default", ask, ANN, harness.clock.now())
+        row = await harness.tenant.ask(ask)
+        forged = Signer(["another secret of that length"]).sign(row, ANN, harness.clock.now())
         cut = (body, f"{body}.", f"{body[:-2]}.{signature}", token[:-3])
         for bad in ("", ".", *cut, forged, f"é.{signature}"):
             with pytest.raises(LinkError):
@@ -164,3 +165,18 @@ async def test_a_link_that_is_forged_old_or_cut_is_none(made: Harness) -> None:
             await harness.node.asks.answer_link(token, "reject")
         with pytest.raises(UnknownAskError):
             await harness.tenant.ask("c9:1:0")
+
+
+async def test_a_link_does_nothing_but_answer(made: Harness) -> None:
+    """It passes nothing on, and an old one is not for the question of a later life."""
+    async with made as harness:
+        ask = await opened(harness)
+        token = await harness.tenant.link(ask, for_=ANN)
+        with pytest.raises(LinkError, match="nothing else"):
+            await harness.node.asks.answer_link(token, "ask.delegate", {"to": "mallory"})
+        (await harness.tenant.answer(ask, "reject", by=BOB)).unwrap()
+        harness.clock.advance("1s")
+        assert await harness.node.engine.store.prune_instances(harness.clock.now(), 10) == 1
+        assert await opened(harness) == ask
+        with pytest.raises(LinkError, match="earlier life"):
+            await harness.node.asks.answer_link(token, "reject")

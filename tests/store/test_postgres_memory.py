@@ -334,6 +334,14 @@ def test_memory_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     assert known() == "b"
 
 
+def test_what_has_ended_is_forgotten() -> None:
+    """It would take the room of those that go on."""
+    memory = Memory()
+    memory.keep([(INSTANCE, ((0, 1), 7), 9)])
+    memory.keep([(replace(INSTANCE, ended=True), ((0, 2), 8), 9)])
+    assert memory.recall([KEY]) is None
+
+
 def test_all_or_nothing_is_recalled() -> None:
     """A unit that has to read one instance can read all of them."""
     memory = Memory()

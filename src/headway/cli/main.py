@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -73,3 +74,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except HeadwayError as error:
         errors_to().print(Text.assemble(("error: ", "bold red"), str(error)))
         sys.exit(2)
+    finally:
+        _flush()
+
+
+def _flush() -> None:
+    """Write out what is left; a reader who has left early (`headway … | head`) wants no traceback."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -11,6 +11,7 @@ from headway.engine.engine import Engine
 from headway.engine.links import Link, Signer
 from headway.engine.orders import Answer
 from headway.errors import InputError, LinkError, RequestReusedError, UnknownAskError
+from headway.statechart.asks import HOLDING
 from headway.statechart.snapshot import Actor, Event, claim_ask, delegate_ask, release_ask
 from headway.store.port import AskQuery
 from headway.store.rows import AskRow
@@ -25,8 +26,10 @@ class Asks:
 
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""
+        if isinstance(secrets, str):
+            raise InputError("secrets is a list of texts")
         self._engine = engine
-        self._secrets = secrets
+        self._signer_or_none = Signer(secrets) if secrets else None
 
     async def inbox(
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
@@ -83,26 +86,38 @@ class Asks:
         request_id: str | None = None,
     ) -> Answer:
         """Answer an ask by one of its answers; late and second answers get what the chart says."""
+        if answer in HOLDING:
+            raise InputError(f"{answer} is no answer")
         event = Event(answer, data, by=by, ref=ask, reason=reason)
         return await self._send(tenant, ask, event, request_id)
 
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
+        if not isinstance(for_, Actor):
+            raise InputError(f"a link is for an actor, as person('ann', 'manager'), not for {for_!r}")
         row = await self.get(tenant, ask)
         if row.closed_at is not None:
             raise LinkError(f"the ask {ask} is closed")
         until = await self._engine.store.now() + timedelta(milliseconds=milliseconds(lasts))
-        return self._signer().sign(tenant, ask, for_, until)
+        return self._signer().sign(row, for_, until)
 
     async def open_link(self, token: str) -> tuple[Link, AskRow]:
         """What a token is for; raises LinkError when it is forged or has run out."""
         link = self._signer().read(token, await self._engine.store.now())
-        return link, await self.get(link.tenant, link.ask)
+        row = await self.get(link.tenant, link.ask)
+        if row.opened_at != link.opened_at:
+            raise LinkError("the link is for a question of an earlier life")
+        return link, row
 
     async def answer_link(self, token: str, answer: str = "answer", data: Any = None) -> Answer:
         """Answer by a token. The same answer again gets the first reply; another one raises LinkError."""
         now = await self._engine.store.now()
         link = self._signer().read(token, now)
+        if answer in HOLDING:
+            raise LinkError("a link answers, and does nothing else")
+        ask = await self.get(link.tenant, link.ask)
+        if ask.opened_at != link.opened_at:
+            raise LinkError("the link is for a question of an earlier life")
         event = Event(answer, data, by=link.by, ref=link.ask)
         try:
             return await self._engine.send(
@@ -117,9 +132,9 @@ class Asks:
             raise LinkError("the link was used for another answer") from error
 
     def _signer(self) -> Signer:
-        if not self._secrets:
+        if self._signer_or_none is None:
             raise LinkError("links need a secret: none was given")
-        return Signer(self._secrets)
+        return self._signer_or_none
 
     async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
         return await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)

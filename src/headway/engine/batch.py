@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
 
-from headway.codec import decode, replace
+from headway.codec import as_json, decode, replace
 from headway.engine.commit import (
     Commit,
     Living,
@@ -29,7 +29,7 @@ from headway.errors import (
     VersionConflictError,
 )
 from headway.statechart.chart import Chart
-from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild
+from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed
 from headway.statechart.step import Step, start, status_of, step
@@ -203,7 +203,7 @@ class Batch:
         owner = owner_of(chart, outcome.snapshot)
         status = status_of(chart, outcome.snapshot.states) or ""
         self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now, owner))
-        if owner is not None:
+        if owner is not None and not outcome.snapshot.ended:
             self._count((key[0], instances_key(chart.name, owner)), 1)
         yield from self._apply(key, None, outcome)
         return None
@@ -266,7 +266,9 @@ class Batch:
     ) -> Generator[Reads, Found, dict[str, Any]]:
         facts = Facts(chart, tenant, snapshot, self.registry.given)
         yield from self._load(counters=facts.counters(), records=facts.records())
-        return facts.values(self.counters, self.records)
+        added = self.written.counters
+        counters = {key: self.counters.get(key, 0) + added.get(key, 0) for key in facts.counters()}
+        return facts.values(counters, self.records)
 
     def _apply(self, key: Key, before: Snapshot | None, done: Step) -> Asking:
         self.undo.put(self.touched, key, None)
@@ -280,6 +282,8 @@ class Batch:
         for effect in done.effects:
             if isinstance(effect, AddToCounter):
                 self._count((key[0], effect.key), effect.by)
+            elif isinstance(effect, StoreRecord):
+                self.undo.put(self.records, (key[0], effect.kind, effect.key), as_json(effect.data))
             elif isinstance(effect, ReportToParent):
                 yield from self._report(key, effect)
             elif isinstance(effect, SpawnChild):
@@ -287,9 +291,8 @@ class Batch:
 
     def _count(self, counter: Key, by: int) -> None:
         """Add to a counter, for the store and for the guards of the orders that follow."""
-        for totals in (self.written.counters, self.counters):
-            if totals is self.written.counters or counter in totals:
-                self.undo.put(totals, counter, totals.get(counter, 0) + by)
+        totals = self.written.counters
+        self.undo.put(totals, counter, totals.get(counter, 0) + by)
 
     def _report(self, child: Key, report: ReportToParent) -> Asking:
         """A child's change reaches its parent in the same transaction, under the parent's lock."""
@@ -309,7 +312,12 @@ class Batch:
     def _spawn(self, parent: Key, spawn: SpawnChild) -> Asking:
         """A child is created in the same transaction; its first status is its first report."""
         creation = Creation(chart=spawn.chart, context=spawn.context, parent=parent[1], depth=spawn.depth)
-        refusal = yield from self._begin((parent[0], spawn.child), creation)
+        child, above = (parent[0], spawn.child), self.living[parent]
+        if above is None or above.snapshot.ended:
+            return  # an earlier child of the same step has ended it: nobody waits for this one
+        if self.living.get(child) is not None:
+            raise InstanceExistsError(f"an instance {spawn.child} exists already")
+        refusal = yield from self._begin(child, creation)
         if refusal is not None:
             raise NotTakenError(
                 replace(refusal, message=f"the child {spawn.child} cannot begin: {refusal.message}")

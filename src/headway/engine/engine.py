@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,10 +15,17 @@ from headway.engine.batch import Batch
 from headway.engine.facts import Given
 from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading
 from headway.engine.registry import Registry
+from headway.engine.service import LOG
 from headway.engine.versions import keep_versions
 from headway.engine.why import Explanation, explained
-from headway.errors import EngineError, StoreUnavailableError, TooLargeError, UnknownInstanceError
-from headway.statechart.chart import Charted, chart_of
+from headway.errors import (
+    EngineError,
+    InputError,
+    StoreUnavailableError,
+    TooLargeError,
+    UnknownInstanceError,
+)
+from headway.statechart.chart import Charted
 from headway.statechart.remap import Before
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.store.port import Changes, InstanceQuery, Store
@@ -25,7 +33,9 @@ from headway.store.rows import HistoryRow, InstanceRow, Key
 
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
-LONGEST_NAME = 200
+LONGEST_NAME = 400
+LONGEST_NEW_NAME = 200
+CHILD = re.compile(r":\d+:\d+$")
 
 Watcher = Callable[[Changes], None]
 
@@ -75,7 +85,7 @@ class Engine:
     async def close(self) -> None:
         """Finish the calls under way and close the store."""
         while self._lanes:
-            await asyncio.gather(*self._lanes)
+            await asyncio.wait(self._lanes)
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -107,7 +117,7 @@ class Engine:
         request_id: str | None = None,
     ) -> Answer:
         """Begin a life. Raises UnknownChartError, InstanceExistsError, RequestReusedError, TooLargeError."""
-        name = chart if isinstance(chart, str) else chart_of(chart).name
+        name = chart if isinstance(chart, str) else self.charts.registered(chart).name
         creation = Creation(chart=name, context=context, by=by, seed=seed)
         return await self._ask(Order((tenant, instance), creation, request_id, DAY))
 
@@ -156,6 +166,7 @@ class Engine:
         by: Actor = SYSTEM,
         reason: str | None = None,
         request_id: str | None = None,
+        lasts: timedelta = HOUR,
         keeps_refusals: bool = True,
         children: bool = True,
     ) -> Answer:
@@ -167,7 +178,8 @@ class Engine:
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
             raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it names no event for it")
-        order = Order((tenant, instance), Event(name, by=by, reason=reason), request_id, cascades=children)
+        event = Event(name, by=by, reason=reason)
+        order = Order((tenant, instance), event, request_id, lasts, cascades=children)
         order.keeps_refusals = keeps_refusals
         return await self._ask(order)
 
@@ -262,8 +274,15 @@ class Engine:
                 raise
             await self._run_singly(orders)
         else:
-            for watcher in self._watchers:
-                watcher(unit.written)
+            self._show(unit.written)
+
+    def _show(self, written: Changes) -> None:
+        """A watcher that fails must not make those believe in a failure whose event is committed."""
+        for watcher in tuple(self._watchers):
+            try:
+                watcher(written)
+            except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
+                LOG.exception("someone who watches the engine failed")
 
     async def _run_singly(self, orders: Sequence[Order]) -> None:
         """Something that one order has brought along cannot be stored; its neighbours must not suffer."""
@@ -279,9 +298,22 @@ def _check(order: Order) -> None:
     size = len(order.fingerprint().encode())
     if size > LARGEST_PAYLOAD:
         raise TooLargeError(f"a call carries at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
-    names = (*order.key, order.request_id or "")
-    if max(map(len, names)) > LONGEST_NAME:
+    if not all(order.key):
+        raise InputError("a tenant and an instance have a name")
+    if order.request_id == "":
+        raise InputError("a request id is not empty; leave it out to have none")
+    if isinstance(order.act, Creation):
+        _check_new_name(order.key[1])
+    if max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
         raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
+
+
+def _check_new_name(name: str) -> None:
+    """Children are named after their parents: there must be room, and nobody else may take such a name."""
+    if len(name) > LONGEST_NEW_NAME:
+        raise TooLargeError(f"a new instance has a name of at most {LONGEST_NEW_NAME} characters")
+    if CHILD.search(name):
+        raise InputError(f"{name} is a name for a child, which only its parent gives")
 
 
 def _tell(batch: Iterable[tuple[Order, asyncio.Future[None]]], failure: Exception | None) -> None:

@@ -12,6 +12,7 @@ from hashlib import sha256
 from headway.codec import Value, decode, encode
 from headway.errors import HeadwayError, LinkError
 from headway.statechart.snapshot import Actor
+from headway.store.rows import AskRow
 
 SHORTEST_SECRET = 16
 LONGEST_TOKEN = 4_000
@@ -23,6 +24,7 @@ class Link(Value):
 
     tenant: str
     ask: str
+    opened_at: datetime
     by: Actor
     expires_at: datetime
     nonce: str
@@ -41,9 +43,10 @@ class Signer:
             raise LinkError(f"links need a secret of at least {SHORTEST_SECRET} characters")
         self._keys = [secret.encode() for secret in secrets_]
 
-    def sign(self, tenant: str, ask: str, by: Actor, expires_at: datetime) -> str:
-        """A token that allows one answer."""
-        link = Link(tenant, ask, by, expires_at, secrets.token_urlsafe(12))
+    def sign(self, ask: AskRow, by: Actor, expires_at: datetime) -> str:
+        """A token that allows one answer to an ask, and to no later one of the same id."""
+        nonce = secrets.token_urlsafe(12)
+        link = Link(ask.tenant, ask.id, ask.opened_at, by, expires_at=expires_at, nonce=nonce)
         body = encode(link)
         return f"{_text(body)}.{_text(_signature(self._keys[0], body))}"
 

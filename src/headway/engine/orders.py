@@ -16,6 +16,7 @@ from headway.store.rows import Key
 HOUR = timedelta(hours=1)
 DAY = timedelta(hours=24)
 NO_SEQ = -1
+CASCADES = "with its children"
 
 
 class Receipt(Value):
@@ -111,7 +112,8 @@ class Order(Scratch):
         """What was asked, so that the same request id with another body is told apart."""
         if not self.body:
             expected = NO_SEQ if self.expected_seq is None else self.expected_seq
-            self.body = fingerprint((self.key[1], self.act, expected)).decode()
+            asked = (self.key[1], self.act, expected, *([CASCADES] if self.cascades else []))
+            self.body = fingerprint(asked).decode()
         return self.body
 
     def require_json(self) -> None:

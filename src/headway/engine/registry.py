@@ -33,10 +33,20 @@ class Registry:
                 f"nobody knows the facts {', '.join(unknown)} of chart {chart.name}: give the engine"
                 f" functions for them, as in facts={{{unknown[0]!r}: lambda tenant, snapshot: ...}}"
             )
+        other = self._charts.setdefault((chart.name, chart.version), chart)
+        if other.model != chart.model:
+            raise EngineError(f"two charts are called {chart.name} v{chart.version}: name or number one anew")
         self._charts[chart.name, chart.version] = chart
         newest = self._newest.get(chart.name)
         if newest is None or chart.version >= newest.version:
             self._newest[chart.name] = chart
+        return chart
+
+    def registered(self, charted: Charted) -> Chart:
+        """A chart that is registered as it is given; raises UnknownChartError."""
+        chart = chart_of(charted)
+        if self._charts.get((chart.name, chart.version), chart).model != chart.model:
+            raise UnknownChartError(f"another chart is registered as {chart.name} v{chart.version}")
         return chart
 
     def newest(self, name: str) -> Chart:

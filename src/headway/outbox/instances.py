@@ -6,6 +6,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 from headway.codec import from_data, replace
@@ -27,8 +28,8 @@ from headway.store.port import InstanceQuery
 
 CHILDREN = "children"
 PAGE = 500
-REMEMBERED = timedelta(days=1)
-"""Longer than all attempts together take, so that none of them has an effect twice."""
+REMEMBERED = timedelta(days=30)
+"""Longer than messages and letters are of use, so that none of their attempts has an effect twice."""
 OVER = frozenset({"terminal", "already"})
 NOT_WAITING = OVER | {"illegal", "unknown_event"}
 """What a message to all children may meet: they stand in different states and follow different charts."""
@@ -74,7 +75,7 @@ class Instances:
             message.tenant,
             to,
             event,
-            request_id=f"deliver:{message.id}:{to}",
+            request_id=_request(message, to),
             lasts=REMEMBERED,
             keeps_refusals=False,
         )
@@ -88,7 +89,8 @@ class Instances:
             to,
             by=by,
             reason=f"{message.instance} was cancelled",
-            request_id=f"deliver:{message.id}:{to}",
+            request_id=_request(message, to),
+            lasts=REMEMBERED,
             keeps_refusals=False,
         )
 
@@ -144,6 +146,11 @@ class Instances:
 def sender(instance: str) -> Actor:
     """An instance as an actor: it speaks for the system, and no person can have its id."""
     return Actor(id=f"instance:{instance}", kind="system", roles=SYSTEM.roles)
+
+
+def _request(message: Message, to: str) -> str:
+    """One for each message and receiver, whose name may be long."""
+    return f"deliver:{message.id}:{sha256(to.encode()).hexdigest()[:32]}"
 
 
 def _reason(answer: Refusal | HeadwayError) -> str:

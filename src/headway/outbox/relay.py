@@ -126,7 +126,10 @@ class Relay(Service):
             await self._store.let_go([("", self._consumer)], self._holder)
         except StoreError as error:
             LOG.warning("%s: the lease could not be given up: %s", self.name, error)
-        await self.destination.close()
+        try:
+            await self.destination.close()
+        except Exception as error:  # noqa: BLE001 - a destination's own trouble must not keep others running
+            LOG.warning("%s could not be closed: %s", self.name, error)
 
     # The lease, and what is known while it is held.
 
@@ -306,6 +309,11 @@ class Relay(Service):
         except PermanentError as error:
             self._bury(letter, error, round_)
             return True
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return await self._failed(letter, DeliveryError(f"cancelled: {error}"), round_)
         except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
             return await self._failed(letter, error, round_)
         self.tally["delivered"] += 1

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Literal
 
-from headway.outbox.destination import SOON, Backoff, Message, Terms, Wants, several
+from headway.errors import InputError
+from headway.outbox.destination import SOON, Backoff, Message, PermanentError, Terms, Wants, several
 
 Handler = Callable[[Message], Awaitable[None]]
+KINDS = frozenset({"topic", "webhook", "live", "log", "deliver"})
 
 
 class Subscriber:
@@ -29,14 +32,21 @@ class Subscriber:
         at_once: int = 32,
         backoff: Backoff = SOON,
     ) -> None:
+        if not name or not callable(handler):
+            raise InputError("a subscriber has a name, and an async function that is called")
+        if begins not in {"now", "first"} or not {*several(kinds)} <= KINDS:
+            raise InputError(f"a subscriber begins now or first, and hears of {', '.join(sorted(KINDS))}")
         self.name = f"subscriber:{name}"
         self.wants = Wants(several(kinds), several(events), tenant)
         self.terms = Terms(begins, at_once, backoff)
         self._handler = handler
 
     async def deliver(self, message: Message) -> None:
-        """Call the function."""
-        await self._handler(message)
+        """Call the function; one that is not async is told so once, and not called again and again."""
+        answer = self._handler(message)
+        if not isawaitable(answer):
+            raise PermanentError(f"the function of {self.name} must be async: it is awaited")
+        await answer
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -58,13 +58,18 @@ class Memory:
         return recalled
 
     def keep(self, versions: Iterable[tuple[InstanceRow, Version, int]]) -> None:
-        """Remember versions in place of those before, and forget those that were not needed for longest."""
+        """Remember versions in place of those before, and forget those that were not needed for longest.
+
+        What has ended is not remembered: hardly anyone sends to it.
+        """
         since, kept = self._monotonic(), self._kept
         for row, version, stamp in versions:
             key = (row.tenant, row.id)
-            before = kept.pop(key, None)
-            self._characters += len(row.snapshot) - (len(before.row.snapshot) if before else 0)
-            kept[key] = Remembered(row, version, stamp, since)
+            if before := kept.pop(key, None):
+                self._characters -= len(before.row.snapshot)
+            if not row.ended:
+                self._characters += len(row.snapshot)
+                kept[key] = Remembered(row, version, stamp, since)
         while len(kept) > INSTANCES_KEPT or self._characters > CHARACTERS_KEPT:
             _, oldest = kept.popitem(last=False)
             self._characters -= len(oldest.row.snapshot)

@@ -124,8 +124,10 @@ class Attempt:
 
     def remember(self) -> None:
         """Keep what was read and what was written in mind, now that it is committed."""
-        memory, seen = self._past.memory, self._seen
-        memory.keep((row, seen.instances[key], seen.stamps[key]) for key, row in self._found.items())
+        memory, seen, read = self._past.memory, self._seen, self._found
+        for row, _, _ in self._written:
+            read.pop((row.tenant, row.id), None)
+        memory.keep((row, seen.instances[key], seen.stamps[key]) for key, row in read.items())
         memory.keep(self._written)
 
     async def _read(self, wanted: Reads) -> Found:

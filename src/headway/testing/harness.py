@@ -108,4 +108,5 @@ class Harness:
         store = self.node.engine.store
         letters = await store.letters(LetterQuery(dead=False, limit=MOST_LETTERS))
         dues = [await store.next_timer(), await store.next_work(), *(letter.due for letter in letters)]
-        return min((due for due in dues if due is not None), default=None)
+        now = self.clock.now()
+        return min((due for due in dues if due is not None and due > now), default=None)

@@ -74,8 +74,10 @@ class Resources:
             await self._store.let_go([name], self._worker)
 
     async def close(self) -> None:
-        """Let go of everything."""
-        await asyncio.gather(*map(self.let_go, list(self._held)))
+        """Let go of everything; without the database the leases run out by themselves."""
+        for gone in await asyncio.gather(*map(self.let_go, list(self._held)), return_exceptions=True):
+            if gone is not None:
+                LOG.warning("a lease could not be given up: %s", gone)
         await asyncio.gather(*self._closings)
 
     def next_beat(self) -> float:

@@ -11,7 +11,7 @@ from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
 from headway.engine.orders import Answer
 from headway.engine.service import LOG
-from headway.errors import EngineError
+from headway.errors import EngineError, StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, timer_fired
 from headway.store.port import Changes, Found, Reads
@@ -52,10 +52,15 @@ class Timers(SoleService):
         now = await self.engine.store.now()
         self.lateness.extend((now - timer.due).total_seconds() for timer in due)
         answers = await self._fire(due)
-        left = [timer for timer, answer in zip(due, answers, strict=True) if not _fired(answer)]
-        self.tally["fired"] += len(due) - len(left)
+        told = [pair for pair in zip(due, answers, strict=True) if not isinstance(pair[1], StoreError)]
+        left = [timer for timer, answer in told if not _fired(answer)]
+        self.tally["fired"] += len(told) - len(left)
         if left:
             await self._clear_away(left, answers)
+        # What only the database kept from firing is due as before, and the service tries again soon.
+        for answer in answers:
+            if isinstance(answer, StoreError):
+                raise answer
         return len(due) == PAGE
 
     async def rest(self) -> float:
@@ -81,7 +86,7 @@ class Timers(SoleService):
     async def _clear_away(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:
         """A timer whose state was left goes; one that a fault stops is put off, so that others go on."""
         for answer in answers:
-            if not _fired(answer) and not _is_stale(answer):
+            if not (_fired(answer) or _is_stale(answer) or isinstance(answer, StoreError)):
                 LOG.warning("a timer could not fire and is put off: %s", answer)
         sweep = Sweep(left)
         await self.engine.store.run(sweep)

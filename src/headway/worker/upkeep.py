@@ -10,6 +10,7 @@ from headway.clock import milliseconds
 from headway.codec import Value
 from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
+from headway.errors import InputError
 
 PAGE = 1_000
 
@@ -35,6 +36,11 @@ class Upkeep(SoleService):
     def __init__(self, engine: Engine, retention: Retention | None = None) -> None:
         super().__init__(engine)
         self._retention = retention or Retention()
+        for lasts in (self._retention.messages, *self._lasts().values()):
+            try:
+                milliseconds(lasts)
+            except ValueError as error:
+                raise InputError(f"retention: {error}") from error
 
     async def act(self) -> bool:
         """Delete a page of each kind; True when one of them was full."""

@@ -151,7 +151,12 @@ class Worker(Service):
         await self._claims.stop()
         claiming, self._claiming = self._claiming, None
         if claiming is not None:
-            await self._release([(row.tenant, row.id, row.attempt) for row in await claiming])
+            try:
+                rows = await claiming
+            except StoreError as error:
+                LOG.warning("%s: the last claim failed: %s", self.id, error)
+                return
+            await self._release([(row.tenant, row.id, row.attempt) for row in rows])
 
     async def _wait(self, seconds: float) -> None:
         tasks = self._attempts.tasks
