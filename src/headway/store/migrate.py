@@ -98,12 +98,12 @@ async def status(database: Database) -> Status:
     return Status(applied, known[len(applied) :])
 
 
-async def check(database: Database) -> None:
-    """Raises SchemaError unless the database stands where this code needs it."""
+async def check(database: Database, address: str) -> None:
+    """Raises SchemaError unless the database stands where this code needs it; tells what mends `address`."""
     if pending := (await status(database)).pending:
         raise SchemaError(
             f"the database's schema is at version {pending[0].version - 1} and this Headway needs version"
-            f" {pending[-1].version}: run `headway db up`"
+            f" {pending[-1].version}: run `headway db up --database {address}`"
         )
 
 

@@ -70,6 +70,7 @@ Job = Callable[[int], Awaitable[T]]
 
 CONNECTIONS = 4
 ATTEMPTS = 5
+PLACE = "postgresql://…"  # the address may hold a password
 FIRST_PAUSE = 0.01
 
 TIME = f"SELECT {NOW}"
@@ -103,7 +104,7 @@ class PostgresStore:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
         self._connections.open()
         try:
-            await self._on_connection(lambda connection: migrate.check(PostgresDatabase(connection)))
+            await self._on_connection(lambda connection: migrate.check(PostgresDatabase(connection), PLACE))
         except BaseException:
             await self.close()
             raise

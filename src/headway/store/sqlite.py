@@ -83,6 +83,7 @@ class SqliteStore:
 
     def __init__(self, path: str, clock: Clock | None = None, *, patience: str = PATIENCE) -> None:
         self._in_memory = path == MEMORY
+        self._address = f"sqlite:///{path}"
         self._clock = clock or SystemClock()
         self._desk = Desk()
         connect = partial(Connection, path, patience=milliseconds(patience))
@@ -95,7 +96,7 @@ class SqliteStore:
         await self._writer.start()
         try:
             database = SqliteDatabase(self._writer)
-            await (migrate.up(database) if self._in_memory else migrate.check(database))
+            await (migrate.up(database) if self._in_memory else migrate.check(database, self._address))
             await self._reader.start()
         except BaseException:
             await self.close()
