@@ -105,7 +105,9 @@ class Connection:
 
 def _connect(path: str, patience: int, *, create: bool) -> sqlite3.Connection:
     if path != MEMORY and not create and not Path(path).exists():
-        raise SchemaError(f"there is no database at {path}: make one with `headway db up --database sqlite:///{path}`")
+        raise SchemaError(
+            f"there is no database at {path}: make one with `headway db up --database sqlite:///{path}`"
+        )
     return sqlite3.connect(path, timeout=patience / 1_000, isolation_level=None, cached_statements=256)
 
 
