@@ -309,7 +309,7 @@ async def test_the_cursor_of_one_who_waits_moves_on(address: str) -> None:
             await visit(engine, "a")
             [event] = [await anext(follower)]
             async with asyncio.timeout(30):
-                while other.cursor < event.cursor:
+                while other.cursor < event.cursor:  # noqa: ASYNC110 - nobody tells when a cursor moves
                     await asyncio.sleep(0)
             await visit(engine, "a", tenant="other")
             assert await waiting == line("a", 1, tenant="other")
