@@ -1,10 +1,20 @@
-"""Tests that are coroutines run on an event loop of their own."""
+"""What tests of all parts share: an event loop for each, and one PostgreSQL for all."""
 
 import asyncio
 import inspect
 from collections.abc import Iterator
 
 import pytest
+
+from headway.store import migrate
+from headway.store.postgres import postgres_database
+from tests.store.postgres_server import PostgresServer
+
+TABLES = (
+    "chart_version instance history timer work ask ask_audience outbox consumer letter lease pace idempotency"
+    " record counter"
+)
+CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
 
 
 @pytest.fixture
@@ -25,3 +35,44 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     assert isinstance(runner, asyncio.Runner)
     runner.run(pyfuncitem.obj(**arguments))
     return True
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """A server for the session."""
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def postgres_migrated(postgres_server: PostgresServer) -> str:
+    """The address of a migrated database."""
+    address = postgres_server.new_database()
+
+    async def make() -> None:
+        async with postgres_database(address) as database:
+            await migrate.up(database)
+
+    asyncio.run(make())
+    return address
+
+
+@pytest.fixture
+def postgres_address(postgres_migrated: str, runner: asyncio.Runner) -> str:
+    """The address of a migrated database without rows."""
+
+    async def clear() -> None:
+        async with postgres_database(postgres_migrated) as database:
+            await database.execute(CLEAR_POSTGRES)
+
+    runner.run(clear())
+    return postgres_migrated
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest) -> str:
+    """The address of a database without rows, on each kind of store."""
+    if request.param == "sqlite":
+        return f"sqlite:///{request.getfixturevalue('tmp_path')}/headway.db"
+    address: str = request.getfixturevalue("postgres_address")
+    return address

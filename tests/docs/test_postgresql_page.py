@@ -8,17 +8,13 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import BIN, ROOT, blocks
-from tests.store.conftest import postgres_server  # noqa: F401 - a fixture that is asked for by name
 from tests.store.postgres_server import PostgresServer
 
 PAGE = (ROOT / "docs/how-to/run-on-postgresql.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.mission("ENG-17")
-def test_the_program_of_the_page_runs_on_a_server(
-    postgres_server: PostgresServer,  # noqa: F811 - the fixture
-    tmp_path: Path,
-) -> None:
+def test_the_program_of_the_page_runs_on_a_server(postgres_server: PostgresServer, tmp_path: Path) -> None:
     """Without tables the error names the command; after it the program runs, and makes no file."""
     [program] = [block.body for block in blocks(PAGE) if block.note == "file: office.py"]
     (tmp_path / "office.py").write_text(program, encoding="utf-8")

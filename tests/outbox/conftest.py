@@ -8,12 +8,7 @@ import pytest
 from headway.store.port import Store
 from headway.testing import FakeClock
 from headway.testing.store_contract.place import Place
-from tests.store.conftest import (  # noqa: F401 - fixtures that those below ask for by name
-    FACTORIES,
-    postgres_address,
-    postgres_migrated,
-    postgres_server,
-)
+from tests.places import FACTORIES
 
 
 @pytest.fixture(params=["sqlite-file", "postgres"])

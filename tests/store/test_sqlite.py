@@ -31,7 +31,7 @@ from headway.testing.store_contract.place import (
     instance,
     work,
 )
-from tests.store.conftest import sqlite_file
+from tests.places import sqlite_file
 
 pytestmark = pytest.mark.mission("ENG-17")
 

@@ -3,12 +3,7 @@
 import pytest
 
 from headway.testing import FakeClock
-from tests.store.conftest import (  # noqa: F401 - fixtures that those below ask for by name
-    FACTORIES,
-    postgres_address,
-    postgres_migrated,
-    postgres_server,
-)
+from tests.places import FACTORIES
 from tests.worker.world import World
 
 

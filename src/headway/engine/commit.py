@@ -184,38 +184,27 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
     )
 
 
-def _open_ask(commit: Commit, effect: effects.OpenedAsk) -> None:
-    commit.changes.asks.append(
-        AskRow(
-            tenant=commit.tenant,
-            id=effect.ask,
-            instance=commit.instance,
-            state=effect.state,
-            roles=effect.roles,
-            answers=effect.answers,
-            form=effect.form,
-            shows=encode(effect.shows).decode(),
-            opened_at=commit.now,
-            deadline=effect.deadline,
-        )
+def _ask_row(commit: Commit, effect: effects.OpenedAsk | effects.RenewedAsk, opened_at: datetime) -> AskRow:
+    return AskRow(
+        tenant=commit.tenant,
+        id=effect.ask,
+        instance=commit.instance,
+        state=effect.state,
+        roles=effect.roles,
+        answers=effect.answers,
+        form=effect.form,
+        shows=encode(effect.shows).decode(),
+        opened_at=opened_at,
+        deadline=effect.deadline,
     )
+
+
+def _open_ask(commit: Commit, effect: effects.OpenedAsk) -> None:
+    commit.changes.asks.append(_ask_row(commit, effect, commit.now))
 
 
 def _renew_ask(commit: Commit, effect: effects.RenewedAsk) -> None:
-    commit.changes.asks_renewed.append(
-        AskRow(
-            tenant=commit.tenant,
-            id=effect.ask,
-            instance=commit.instance,
-            state=effect.state,
-            roles=effect.roles,
-            answers=effect.answers,
-            form=effect.form,
-            shows=encode(effect.shows).decode(),
-            opened_at=effect.opened_at,
-            deadline=effect.deadline,
-        )
-    )
+    commit.changes.asks_renewed.append(_ask_row(commit, effect, effect.opened_at))
     # Its last word on who may answer: calls before it in the same unit may have said something else.
     _change_ask(commit, effect)
 

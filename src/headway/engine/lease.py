@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from contextlib import suppress
+from datetime import datetime
 
 from headway.engine.engine import Engine
 from headway.engine.service import Service
@@ -57,9 +59,16 @@ class SoleService(Service):
         """Do what is to be done now, if it is this node's to do."""
         return await self._lease.held() and await self.act()
 
+    @abstractmethod
     async def act(self) -> bool:
         """Do what is to be done now; True when there may be more."""
-        raise NotImplementedError
+
+    async def rest_until(self, at: datetime | None, shortest: float = 0.0) -> float:
+        """For how many seconds to rest until a time of the store, or as long as can be when there is none."""
+        if at is None:
+            return self.longest_rest
+        ahead = at - await self.engine.store.now()
+        return min(max(ahead.total_seconds(), shortest), self.longest_rest)
 
     async def stop(self) -> None:
         """Stop, and let another node take over at once."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections import Counter
 from contextlib import suppress
 from typing import Self
@@ -15,7 +16,7 @@ FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 
 
-class Service:
+class Service(ABC):
     """Takes turns: at once while there is more to do, else when it is woken or has rested.
 
     A turn that finds the database gone is taken again after a pause; work goes on when it is back.
@@ -31,9 +32,9 @@ class Service:
         self._loop: asyncio.Task[None] | None = None
         self._is_over = False
 
+    @abstractmethod
     async def turn(self) -> bool:
         """Do what is to be done now; True when there may be more."""
-        raise NotImplementedError
 
     async def rest(self) -> float:
         """For how many seconds there is nothing to do, unless someone wakes the service."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -83,7 +84,7 @@ class RedisServer:
         await self._client.connection_pool.disconnect()
 
 
-class RedisDestination:
+class RedisDestination(ABC):
     """What channels and streams have in common: a page of messages in one transaction of Redis."""
 
     def __init__(
@@ -130,9 +131,9 @@ class RedisDestination:
         """Close the connections."""
         await self._server.close()
 
+    @abstractmethod
     def command(self, place: str, message: Message) -> Command:
         """What a message is for Redis."""
-        raise NotImplementedError
 
     async def _answers(self, commands: Sequence[Command]) -> list[Exception | None]:
         try:

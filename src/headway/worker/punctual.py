@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from math import inf
 
@@ -18,9 +19,9 @@ class Punctual(Service):
         self.monotonic = monotonic
         self._planned = inf
 
+    @abstractmethod
     def next_due(self) -> float:
         """When the next turn is due, by the monotonic clock."""
-        raise NotImplementedError
 
     def expect(self, at: float) -> None:
         """Something more is due at this time."""

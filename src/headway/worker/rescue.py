@@ -50,11 +50,7 @@ class Rescue(SoleService):
 
     async def rest(self) -> float:
         """Until the next lease runs out."""
-        at = await self.engine.store.next_work()
-        if at is None:
-            return self.longest_rest
-        ahead = at - await self.engine.store.now()
-        return min(max(ahead.total_seconds(), SHORTEST_REST), self.longest_rest)
+        return await self.rest_until(await self.engine.store.next_work(), SHORTEST_REST)
 
 
 class Sweep:

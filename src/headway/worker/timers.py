@@ -68,10 +68,7 @@ class Timers(SoleService):
         if not self._lease.is_held:
             return self.longest_rest
         self._asleep_until = await self.engine.store.next_timer()
-        if self._asleep_until is None:
-            return self.longest_rest
-        ahead = self._asleep_until - await self.engine.store.now()
-        return min(max(ahead.total_seconds(), 0.0), self.longest_rest)
+        return await self.rest_until(self._asleep_until)
 
     def late_by(self, share: float) -> float:
         """By how many seconds at most this share of the last timers was late: `late_by(0.99)`."""
