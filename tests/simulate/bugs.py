@@ -1,20 +1,21 @@
 """Bugs to be found: each breaks a rule of the engine, the worker, a relay or the store."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from datetime import datetime, timedelta
+from math import inf
 from typing import Any
 
 import pytest
 
 from headway.codec import replace
-from headway.engine import batch, commit
+from headway.engine import batch, commit, upgrade, upgrade_versions
 from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
-from headway.outbox import relay
+from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round
-from headway.statechart import admission, outcomes
+from headway.statechart import admission, carry, outcomes, remap
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.store.port import Claim
@@ -136,7 +137,7 @@ def retries_have_new_ids(patch: Patch) -> None:
         message = message_of(letter)
         return replace(message, id=f"{message.id}{message.attempt}")
 
-    patch.setattr(relay, "message_of", renamed)
+    patch.setattr(delivery, "message_of", renamed)
 
 
 def a_lost_lease_is_believed(patch: Patch) -> None:
@@ -148,7 +149,9 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
             running.beat_at = now + running.row.heartbeat / 1_000
             running.lease_until = now + running.row.lease / 1_000
 
-    async def turn(_self: Any) -> bool:
+    async def turn(self: Any) -> bool:
+        for running in self._attempts.held.values():
+            running.deadline = running.lease_until = inf
         return False
 
     patch.setattr(Heartbeat, "_extend", extend)
@@ -164,16 +167,14 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
 
 def answers_before_the_commit(patch: Patch) -> None:
     """A sender is told of a success that was never written."""
-    run = Engine._run
+    ended = Engine._ended
 
-    async def hopeful(self: Any, orders: Any) -> None:
-        try:
-            await run(self, orders)
-        except StoreUnavailableError:
-            if any(order.answer is None for order in orders):
-                raise
+    def hopeful(self: Any, calls: Any, unit: Any, error: Any) -> None:
+        decided = all(order.answer is not None for order, _ in calls)
+        lost = isinstance(error, StoreUnavailableError) and decided
+        ended(self, calls, unit, None if lost else error)
 
-    patch.setattr(Engine, "_run", hopeful)
+    patch.setattr(Engine, "_ended", hopeful)
 
 
 def leases_are_short(patch: Patch) -> None:
@@ -236,18 +237,64 @@ def due_timers_are_put_off_for_ever(patch: Patch) -> None:
 
 def a_queue_is_delivered_backwards(patch: Patch) -> None:
     """The messages of an instance leave in the wrong order."""
-    begin = Round.__init__
+    lanes = Round.lanes
 
-    def backwards(self: Any, due: Any, new: Any, blocked: Any) -> None:
-        begin(self, due, new, blocked)
-        self.lanes = [[*reversed(lane)] for lane in self.lanes]
+    def backwards(self: Any) -> Any:
+        return [[*reversed(lane)] for lane in lanes(self)]
 
-    patch.setattr(Round, "__init__", backwards)
+    patch.setattr(Round, "lanes", backwards)
 
 
 def asks_stay_open(patch: Patch) -> None:
     """The row of an ask that was answered stays open."""
     patch.setitem(commit.WRITERS, ClosedAsk, nothing)
+
+
+def an_upgrade_forgets_the_time_waited(patch: Patch) -> None:
+    """A timer that another delay replaces counts from the upgrade on."""
+    due = carry._due
+
+    def anew(passage: Any, alarm: Any, _begun: datetime) -> datetime:
+        return due(passage, alarm, passage.now)
+
+    patch.setattr(carry, "_due", anew)
+
+
+def an_upgrade_lets_old_work_go_on(patch: Patch) -> None:
+    """Work that another handler is to do goes on as the attempt it was."""
+    carried = carry._carried
+
+    def kept(passage: Any, node: Any, was: Any) -> Any:
+        held = passage.snapshot.work.get(was.id) if was is not None else None
+        return carried(passage, node, was) if held is None else held
+
+    patch.setattr(carry, "_carried", kept)
+
+
+def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
+    """What was not reached before an interruption is not reached afterwards either."""
+
+    async def first(store: Any, chart: str) -> AsyncIterator[Any]:
+        async for page in upgrade_versions.pages(store, chart):
+            yield page
+            return
+
+    patch.setattr(upgrade, "pages", first)
+
+
+def an_upgrade_tells_no_parent(patch: Patch) -> None:
+    """A child is in another state now, and its parent counts it in the old one."""
+    patch.setattr(remap, "_report", nothing)
+
+
+def an_undo_keeps_the_new_times(patch: Patch) -> None:
+    """What was brought back has the timers of the new version."""
+    changed = remap.changed
+
+    def forgetful(before: Any, after: Any) -> Any:
+        return {field: was for field, was in changed(before, after).items() if field != "timers"}
+
+    patch.setattr(remap, "changed", forgetful)
 
 
 BUGS: list[Bug] = [
@@ -271,4 +318,9 @@ BUGS: list[Bug] = [
     due_timers_are_put_off_for_ever,
     a_queue_is_delivered_backwards,
     asks_stay_open,
+    an_upgrade_forgets_the_time_waited,
+    an_upgrade_lets_old_work_go_on,
+    an_upgrade_ends_with_its_first_page,
+    an_upgrade_tells_no_parent,
+    an_undo_keeps_the_new_times,
 ]

@@ -1,14 +1,24 @@
 """Faults that the simulator's checks were written for, each as the shortest world that shows it."""
 
+import asyncio
+from datetime import timedelta
+
 import pytest
 
-from headway import Final, Refusal, Retry, Run, State, Statechart
+from headway import Final, Refusal, Retry, Run, State, Statechart, Upgrade, any_live
+from headway.actions import spawn
 from headway.engine.engine import Engine
+from headway.engine.orders import Receipt
+from headway.engine.upgrade import upgrade
 from headway.errors import StoreUnavailableError
+from headway.outbox.instances import Instances
+from headway.outbox.relay import Relay
 from headway.statechart.snapshot import Actor, work_done
 from headway.store.port import Claim, Unit
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
+from headway.testing.simulate.database import DatabaseClock, Link, Weather
+from headway.testing.simulate.loop import context_of, generator, new_loop
 from headway.worker.rescue import Rescue
 from headway.worker.timers import Timers
 
@@ -83,3 +93,98 @@ async def test_a_node_that_may_not_fire_timers_rests() -> None:
         assert not await second.turn()
         assert await second.rest() == second.longest_rest
         assert await first.rest() == 0
+
+
+class Part(Statechart, cancel="stop"):
+    """Lives until it is stopped."""
+
+    alive = State(initial=True)
+    stopped = Final()
+    stop = any_live.to(stopped)
+
+
+class Whole(Statechart, cancel="stop"):
+    """Has a part from the beginning."""
+
+    alive = State(initial=True, entry=spawn("Part"))
+    stopped = Final()
+    stop = any_live.to(stopped)
+
+
+@pytest.mark.mission("ENG-7", "ENG-12")
+async def test_a_cancellation_reaches_children_that_were_born_later_by_the_clock() -> None:
+    """The database's clock was set back between a child's birth and the cancellation of its parent."""
+    before, tables = FakeClock(), Tables()
+    before.advance("5s")
+    async with Engine(MemoryStore(tables, before), [Whole, Part]) as engine:
+        await engine.create("t", "a", Whole)
+    async with Engine(MemoryStore(tables, FakeClock()), [Whole, Part]) as engine:
+        await engine.cancel("t", "a")
+        relay = Relay(engine, Instances(engine))
+        while await relay.turn():
+            pass
+        assert (await engine.get("t", "a:1:0")).ended
+
+
+class LongerNap(Statechart, name="Nap", version=2, upgrades={1: Upgrade()}):
+    """Sleeps on."""
+
+    asleep = State(initial=True)
+    awake = Final()
+    wake = asleep.after("5s").to(awake)
+
+
+@pytest.mark.mission("ENG-9", "ENG-19")
+async def test_a_timer_that_an_upgrade_moves_while_it_fires_comes_when_it_is_due() -> None:
+    """It was read as due under the old version, and is not put off by longer than the new one says."""
+    clock = FakeClock()
+    tables = Tables()
+    async with Engine(MemoryStore(tables, clock), [Nap, LongerNap]) as engine:
+        async with Engine(MemoryStore(tables, clock), [Nap]) as old:
+            await old.create("t", "a", Nap)
+        clock.advance("2s")
+        due = await engine.store.due_timers(1)
+        await upgrade(engine, "Nap", 2)
+        timers = Timers(engine)
+        await timers._clear_away(due, await timers._fire(due))
+        assert [row.due for row in tables.timers.values()] == [due[0].due + timedelta(seconds=4)]
+        clock.advance("3s")
+        await timers.turn()
+        assert (await engine.get("t", "a")).ended
+
+
+@pytest.mark.mission("ENG-3")
+@pytest.mark.parametrize("steps", [None, *range(1, 12)])
+def test_a_process_that_ends_before_it_hears_of_its_commit_does_nothing_more(steps: int | None) -> None:
+    """After any of its steps, or at the very moment of the commit: who is gone is told nothing."""
+    loop, tables = new_loop(1), Tables()
+    told: list[object] = []
+    link = Link(tables, DatabaseClock(loop), loop, Weather(generator(1)))
+
+    def kill() -> None:
+        loop.end("p")
+        link.cut()
+        told.append("killed")
+
+    async def process() -> None:
+        async with Engine(link, [Nap], node="p") as engine:
+            engine.watch(told.append)
+            for name in "abcdef":
+                receipt = await engine.create("t", name, Nap)
+                told.append(receipt)
+            await asyncio.sleep(60)
+
+    async def world() -> None:
+        _ = loop.create_task(process(), context=context_of("p"))
+        await asyncio.sleep(2)
+
+    if steps is None:
+        tables.watchers.append(lambda _changes, _now: kill())
+    else:
+        loop.doom("p", steps, kill)
+    loop.run(world())
+    loop.close()
+    assert told[-1] == "killed"
+    assert len(tables.instances) >= sum(isinstance(each, Receipt) for each in told)
+    if steps is None:
+        assert len(tables.instances) == len(told) == 1

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from examples.expenses.chart import Expense
-from headway import Final, Run, State, Statechart
+from headway import Final, Run, State, Statechart, Upgrade
 from headway.testing.simulate import GuaranteeError, Scenario, World, simulate
 from headway.testing.simulate.__main__ import main
 from headway.testing.simulate.loop import Loop, StandstillError, context_of, new_loop
@@ -17,16 +17,18 @@ from headway.testing.simulate.runs import general
 from headway.worker import Handlers, Work
 from tests.simulate.bugs import BUGS, Bug
 
-pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-5", "ENG-6", "ENG-7", "ENG-9", "ENG-10", "ENG-12")
+pytestmark = pytest.mark.mission(
+    "ENG-3", "ENG-4", "ENG-5", "ENG-6", "ENG-7", "ENG-9", "ENG-10", "ENG-12", "ENG-19"
+)
 
 WORLDS = 150
-ENOUGH = 150
+ENOUGH = 300
 """Within so many worlds each planted bug is found."""
 
 
 @pytest.mark.parametrize("share", range(6))
 def test_every_guarantee_holds_in_many_worlds(share: int) -> None:
-    """Crashes, outages, late workers, repeated calls and moved clocks break nothing."""
+    """Crashes, outages, late workers, repeated calls, moved clocks and new versions break nothing."""
     assert simulate(seeds=range(share, WORLDS, 6)) == WORLDS // 6
 
 
@@ -55,13 +57,22 @@ def test_a_seed_is_the_same_world_every_time() -> None:
 
 
 def test_worlds_are_eventful() -> None:
-    """Processes die and begin, work fails and is tried again, and lives still end."""
+    """Processes die and begin, work fails and is tried again, charts change, and lives still end."""
     scenario = general()
-    seen = "\n".join(line for seed in range(20) for line in _story(seed, scenario))
+    seen = "\n".join(line for seed in range(45) for line in _story(seed, scenario))
     for word in ("is killed", "is told to end", "freezes", "sleeps", "is down", "clock forward", "retry"):
         assert word in seen, word
     for word in ("StoreUnavailableError", "VersionConflictError", "refused", "takes order.complete"):
         assert word in seen, word
+    for word in (
+        "clock back",
+        "knows the new version",
+        "(chart.upgrade)",
+        "(chart.undo)",
+        "undo Errand to 2",
+    ):
+        assert word in seen, word
+    assert "upgrade Errand to 2: ConnectionError" in seen, "an upgrade that was interrupted"
 
 
 def _story(seed: int, scenario: Scenario) -> list[str]:
@@ -76,6 +87,15 @@ def test_a_team_simulates_its_own_lifecycle() -> None:
     assert simulate(
         Expense, seeds=range(15), context=lambda random: {"what": "x", "receipts": random.randint(0, 3)}
     )
+
+
+class Quick(Statechart, name="Chore", version=2, upgrades={1: Upgrade(states={"doing": "hurrying"})}):
+    """The same under another name, and another time it may take."""
+
+    hurrying = State(initial=True, run=Run("do", lease="2s", heartbeat="500ms"))
+    done, failed = Final(), Final()
+    finish = hurrying.on_done.to(done)
+    fail = hurrying.on_error.to(failed)
 
 
 class Chore(Statechart):
@@ -98,6 +118,16 @@ def test_a_teams_own_handlers_run() -> None:
 
     assert simulate(Chore, seeds=range(5), handlers=handlers) == 5
     assert called
+
+
+def test_a_teams_new_version_is_deployed_in_the_middle() -> None:
+    """Versions that are given together follow each other while instances live."""
+    scenario = Scenario([Quick, Chore])
+    assert [chart.version for chart in scenario.first] == [1]
+    assert scenario.newest == {"Chore": 2}
+    assert "(chart.upgrade) → hurrying" in "\n".join(
+        line for seed in range(20) for line in _story(seed, scenario)
+    )
 
 
 def test_the_command_tells_what_it_found(

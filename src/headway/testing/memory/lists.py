@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headway.store.port import AskQuery, EventPage, EventQuery, InstanceQuery
-from headway.store.rows import AskRow, Cursor, EventRow, InstanceRow, Key
+from headway.store.port import AskQuery, EventPage, EventQuery, InstanceQuery, TimerQuery
+from headway.store.rows import AskRow, Cursor, EventRow, InstanceRow, Key, TimerRow
 from headway.testing.memory.tables import Tables
 
 
@@ -39,6 +39,18 @@ def read_events(tables: Tables, query: EventQuery) -> EventPage:
     if len(found) >= query.limit:
         return EventPage(found[: query.limit], found[query.limit - 1].cursor, complete=False)
     return EventPage(found, max(query.after, Cursor(0, tables.position)), complete=True)
+
+
+def list_timers(tables: Tables, query: TimerQuery) -> list[TimerRow]:
+    """A page of a tenant's timers, by due time."""
+    rows = [
+        row
+        for row in tables.timers.values()
+        if row.tenant == query.tenant
+        and (query.ids is None or row.id in query.ids)
+        and (query.after is None or (row.due, row.id) > query.after)
+    ]
+    return sorted(rows, key=lambda row: (row.due, row.id))[: query.limit]
 
 
 def list_asks(tables: Tables, query: AskQuery) -> list[AskRow]:

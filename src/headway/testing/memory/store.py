@@ -20,6 +20,7 @@ from headway.store.port import (
     MessagePage,
     MessageQuery,
     Settlement,
+    TimerQuery,
     Unit,
     WorkQuery,
 )
@@ -35,6 +36,7 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
+from headway.store.submission import Submissions
 from headway.testing.memory import lists, outbox, work
 from headway.testing.memory.tables import Tables
 from headway.testing.memory.units import run_unit
@@ -43,7 +45,7 @@ T = TypeVar("T")
 Job = Callable[[Tables, datetime], T]
 
 
-class MemoryStore:
+class MemoryStore(Submissions):
     """Keeps rows in tables that it shares with other stores.
 
     Whoever derives from it says in `call` when a call reaches the tables, and whether its answer arrives.
@@ -52,6 +54,7 @@ class MemoryStore:
     lanes = 1
 
     def __init__(self, tables: Tables, clock: Clock) -> None:
+        super().__init__()
         self.tables = tables
         self._clock = clock
         self._opened = False
@@ -140,6 +143,10 @@ class MemoryStore:
             lambda tables, _: min((row.due for row in tables.timers.values()), default=None)
         )
 
+    async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
+        """A page of timers, by due time."""
+        return await self.call(lambda tables, _: lists.list_timers(tables, query))
+
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
         return await self.call(lambda tables, now: work.claim_work(tables, claim, now), writes=True)
@@ -155,6 +162,10 @@ class MemoryStore:
         return await self.call(
             lambda tables, now: work.release(tables, worker, items, now=now, due=due), writes=True
         )
+
+    async def hasten_work(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Let work be due now that nobody holds and that was to be done later; answers which."""
+        return await self.call(lambda tables, now: work.hasten(tables, items, now), writes=True)
 
     async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
         """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""

@@ -127,6 +127,17 @@ def release(
     return released
 
 
+def hasten(tables: Tables, items: Sequence[Attempt], now: datetime) -> list[Key]:
+    """Let work be due now that waits for its time."""
+    hastened: list[Key] = []
+    for item in items:
+        row = tables.work.get(item[:2])
+        if row is not None and row.worker is None and row.attempt == item[2] and row.due > now:
+            tables.work[item[:2]] = replace(row, due=now)
+            hastened.append(item[:2])
+    return hastened
+
+
 def keep_checkpoint(tables: Tables, worker: str, item: Attempt, *, now: datetime, data: str) -> bool:
     """Keep how far an attempt has come that a worker holds."""
     row = _held(tables, worker, item, now)

@@ -58,7 +58,7 @@ def _many(seeds: range, charts: Sequence[str], jobs: int) -> int:
     begun, number = perf_counter(), 0
     for lived, finding in _shares(seeds, charts, jobs):
         if finding is not None:
-            return _found(finding)
+            return _found(finding, charts)
         number += lived
         if sys.stderr.isatty():
             rate = number / (perf_counter() - begun) * 60
@@ -91,8 +91,8 @@ def _scenario(charts: Sequence[str]) -> Scenario:
     return Scenario([*map(_chart, charts)]) if charts else general()
 
 
-def _found(finding: Finding) -> int:
-    again = f"python -m headway.testing.simulate --seed {finding.seed}"
+def _found(finding: Finding, charts: Sequence[str]) -> int:
+    again = " ".join(["python -m headway.testing.simulate --seed", str(finding.seed), *charts])
     _say(f"\n{finding}\nagain, in full: {again}")
     return 1
 

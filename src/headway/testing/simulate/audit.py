@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 
 from headway.codec import decode
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
 from headway.store.port import Changes
-from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow
+from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.testing.memory.tables import Tables
+from headway.testing.simulate.passages import UNDO, UPGRADE, Charts, Customs
 from headway.testing.simulate.trace import Trace
 
-UNNAMED = frozenset({"", "start", "retry", "ask.claim", "ask.release", "ask.delegate"})
+UNNAMED = frozenset({"", "start", "retry", "ask.claim", "ask.release", "ask.delegate", UPGRADE, UNDO})
 """What stands in a history in place of a transition's name."""
 
 
@@ -23,30 +25,39 @@ class Auditor:
     """Compares each commit with the one before it, and all rows of an instance with its snapshot."""
 
     def __init__(
-        self, tables: Tables, charts: Mapping[str, Chart], violated: Callable[[str], None], trace: Trace
+        self,
+        tables: Tables,
+        charts: Charts,
+        violated: Callable[[str], None],
+        trace: Trace,
     ) -> None:
         self._tables, self._charts, self._violated, self._trace = tables, charts, violated, trace
+        self.customs = Customs(charts, violated)
         self._seen: dict[Key, InstanceRow] = {}
         self._snapshots: dict[Key, Snapshot] = {}
         self._effects: set[Key] = set()
         self.messages: list[MessageRow] = []
         self.commits = 0
 
-    def committed(self, changes: Changes, _now: datetime) -> None:
+    def committed(self, changes: Changes, now: datetime) -> None:
         """Look at what was written."""
         self.commits += 1
         lines: dict[Key, list[HistoryRow]] = {}
         for line in changes.history:
             lines.setdefault((line.tenant, line.instance), []).append(line)
+        set_anew = {(timer.tenant, timer.id) for timer in changes.timers}
         for row in (*changes.created, *changes.updated):
             key = (row.tenant, row.id)
-            self._moved(key, row, lines.pop(key, []))
+            self._resets(key, row, set_anew)
+            self._moved(key, row, lines.pop(key, []), now)
         for key in lines:
             self._violated(f"{key[1]} has lines of history, but its row has not moved")
         for message in changes.messages:
             self._published(message)
         for key in self._touched(changes):
             self._agrees(key)
+        for timer in changes.timers:
+            self._is_in_time(timer, now)
         for row in (*changes.created, *changes.updated):
             for name in {row.id, row.parent} - {None}:
                 self._recounts((row.tenant, name or ""))
@@ -57,25 +68,29 @@ class Auditor:
 
     # A history is a path: each line begins where the one before has ended.
 
-    def _moved(self, key: Key, row: InstanceRow, lines: list[HistoryRow]) -> None:
+    def _moved(self, key: Key, row: InstanceRow, lines: list[HistoryRow], now: datetime) -> None:
         before, seen = self._snapshots.get(key), self._seen.get(key)
         after = self._snapshots[key] = decode(Snapshot, row.snapshot)
         self._seen[key] = row
-        if (after.seq, after.ended, after.chart) != (row.seq, row.ended, row.chart):
+        if _identity(after) != _identity(row):
             self._violated(f"the row of {row.id} is not that of its snapshot")
         if row.seq <= (seen.seq if seen else 0):
             self._violated(f"{row.id} went from {seen and seen.seq} to {row.seq}: an update was lost")
         if seen is not None and seen.ended:
             self._violated(f"{row.id} had ended and moved on")
-        self._leads(row, before.states if before else (), after.states, lines)
+        self._leads(row, before, after, lines)
+        if before is not None:
+            self._fired_in_time(row, before, lines, now)
+            self.customs.passes(key, before, after, lines=lines, now=now)
         self._numbered(row, seen.seq if seen else 0, lines)
         if (lines[-1].hash if lines else seen and seen.journal) != row.journal:
             self._violated(f"the journal of {row.id} does not end with its last line")
 
     def _leads(
-        self, row: InstanceRow, before: tuple[str, ...], after: tuple[str, ...], lines: list[HistoryRow]
+        self, row: InstanceRow, before: Snapshot | None, after: Snapshot, lines: list[HistoryRow]
     ) -> None:
-        place = "+".join(before)
+        place = "+".join(before.states if before else ())
+        version = before.version if before else after.version
         for line in lines:
             took = f"{line.event} ({line.transition or 'no transition'}) → {line.after}"
             self._trace.note("commit", f"{row.id} {line.seq}: {took} by {line.actor}")
@@ -84,9 +99,20 @@ class Auditor:
                     f"line {line.seq}.{line.row} of {row.id} begins in {line.before}, not in {place}"
                 )
             self._is_legal(row, line)
-            place = line.after
-        if place != "+".join(after):
-            self._violated(f"the history of {row.id} ends in {place or 'nothing'}, its row in {after}")
+            if line.version != version and line.transition not in {UPGRADE, UNDO}:
+                self._violated(f"line {line.seq}.{line.row} of {row.id} is one of version {line.version}")
+            place, version = line.after, line.version
+        if place != "+".join(after.states) or version != after.version:
+            self._violated(f"the history of {row.id} ends in {place or 'nothing'}, its row in {after.states}")
+
+    def _fired_in_time(
+        self, row: InstanceRow, before: Snapshot, lines: list[HistoryRow], now: datetime
+    ) -> None:
+        """No timer comes before it is due, whatever happens to the clock."""
+        dues = {timer.event: timer.due for timer in before.timers.values()}
+        for line in lines[:1]:
+            if line.transition and dues.get(line.event, now) > now:
+                self._violated(f"{line.event} of {row.id} came at {now}, and was due at {dues[line.event]}")
 
     def _numbered(self, row: InstanceRow, last: int, lines: list[HistoryRow]) -> None:
         """Numbers grow; only progress, which is no line, leaves one out."""
@@ -99,14 +125,9 @@ class Auditor:
 
     def _is_legal(self, row: InstanceRow, line: HistoryRow) -> None:
         """The chart has such a transition there, and the states after it make a whole."""
-        chart = self._charts[row.chart]
+        chart = self._charts[row.chart, line.version]
         names = line.transition.split(", ")
-        active = _active(chart, line.before)
-        known = {
-            arc.name
-            for arc in chart.model.transitions
-            if not line.before or not arc.source or arc.source in active or arc.source not in chart.nodes
-        }
+        known = set() if UNNAMED.issuperset(names) else _known(chart, line.before)
         if strange := [name for name in names if name not in UNNAMED and name not in known]:
             self._violated(f"{row.id} took {', '.join(strange)} in {line.before}, where the chart has none")
         if not _is_whole(chart, line.after):
@@ -146,6 +167,23 @@ class Auditor:
                     f"the {name} of {key[1]} are {sorted(stored)}, its snapshot says {sorted(known)}"
                 )
 
+    def _resets(self, key: Key, row: InstanceRow, set_anew: set[Key]) -> None:
+        """The row of a timer that is due at another time now is written too."""
+        before = self._snapshots.get(key)
+        if before is None or not before.timers:
+            return
+        for name, timer in decode(Snapshot, row.snapshot).timers.items():
+            was = before.timers.get(name)
+            if was is not None and was.due != timer.due and (row.tenant, name) not in set_anew:
+                self._violated(f"{timer.event} of {row.id} is due at another time, and its row was not told")
+
+    def _is_in_time(self, row: TimerRow, now: datetime) -> None:
+        """The row of a timer is due when the snapshot says; one that was due then may be put off."""
+        snapshot = self._snapshots.get((row.tenant, row.instance))
+        known = None if snapshot is None else snapshot.timers.get(row.id)
+        if known is not None and row.due != known.due and not known.due <= now < row.due:
+            self._violated(f"the timer {row.id} is due at {row.due}, its snapshot says {known.due}")
+
     def _recounts(self, parent: Key) -> None:
         """A parent that lives knows how many children are in which status."""
         snapshot = self._snapshots.get(parent)
@@ -170,13 +208,30 @@ class Auditor:
 MANY = 1 << 30
 
 
-def _active(chart: Chart, states: str) -> set[str]:
-    return {node.id for node in chart.configuration(tuple(states.split("+")))} if states else set()
+def _identity(it: Snapshot | InstanceRow) -> tuple[Any, ...]:
+    return it.seq, it.ended, it.chart, it.version
 
 
+@lru_cache(2_000)
+def _active(chart: Chart, states: str) -> frozenset[str]:
+    return frozenset(node.id for node in chart.configuration(tuple(states.split("+"))))
+
+
+@lru_cache(2_000)
+def _known(chart: Chart, before: str) -> frozenset[str]:
+    """The transitions that a chart has somewhere."""
+    active = _active(chart, before) if before else ()
+    return frozenset(
+        arc.name
+        for arc in chart.model.transitions
+        if not before or not arc.source or arc.source in active or arc.source not in chart.nodes
+    )
+
+
+@lru_cache(2_000)
 def _is_whole(chart: Chart, states: str) -> bool:
     """Whether of each compound state one child is active, and of each parallel one all are."""
-    active = _active(chart, states)
+    active = _active(chart, states) if states else frozenset()
     for name in active:
         node = chart.nodes[name]
         inside = [child for child in node.children if child.kind not in {"shallow", "deep"}]

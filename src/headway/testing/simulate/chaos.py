@@ -56,6 +56,7 @@ class Chaos:
             "suspend": self._suspend,
             "outage": self._outage,
             "jump": self._jump,
+            "jump back": self._jump_back,
             "receiver": self._receiver,
         }
         self._faults = [fault for name, fault in faults.items() if self._has(name, 0.5)]
@@ -168,6 +169,13 @@ class Chaos:
         self._sky.witness.clocks_agree = False
         self._sky.trace.note("database", f"sets its clock forward by {seconds:.3f} s")
         self._sky.clock.jump(seconds)
+
+    async def _jump_back(self) -> None:
+        """Leases and timers only last longer then: what rests on them holds all the same."""
+        far = self._random.random() < 0.15  # noqa: PLR2004 - not often
+        seconds = self._random.random() * (LONGEST_LEAP if far else LONGEST_JUMP)
+        self._sky.trace.note("database", f"sets its clock back by {seconds:.3f} s")
+        self._sky.clock.jump(-seconds)
 
     async def _receiver(self) -> None:
         if self._sky.moods:

@@ -112,4 +112,4 @@ class Order(Statechart, cancel="stop", max_depth=3, max_children=5):
 
 
 CHARTS = (Errand, Order, Parcel)
-"""What is simulated when nothing else is given; instances of the last are made by the others only."""
+"""What lives from the beginning when nothing else is given; instances of the last are made by others only."""

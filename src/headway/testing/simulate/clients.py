@@ -10,7 +10,7 @@ from typing import Any
 from headway.codec import fingerprint, replace
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
-from headway.errors import EngineError, StoreError
+from headway.errors import EngineError, StoreError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.explore_events import Happenings, People
 from headway.statechart.explore_facts import Facts
@@ -156,7 +156,7 @@ class Client:
                     answer: Answer = answers[0]
                 else:
                     answer = await self._serve(call)
-            except (ConnectionError, StoreError) as error:
+            except (ConnectionError, StoreError, UnknownChartError) as error:
                 self._trace.note(self.name, f"{what}: {type(error).__name__}")
                 if request_id is None:
                     return None

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
 from headway.errors import StoreUnavailableError
-from headway.store.port import Unit
+from headway.store.port import Done, Unit
 from headway.testing.memory.store import Job, MemoryStore
 from headway.testing.memory.tables import Tables
 from headway.testing.memory.units import decide, run_unit
 from headway.testing.simulate.loop import PROCESS, Loop
 
 T = TypeVar("T")
+Answered = Callable[[Any, Exception | None], None]
+"""Is told what a call has led to, or why nothing is known of it."""
 BEGINNING = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NEAR = 0.002
 FAR = 2.0
 
 
 class DatabaseClock:
-    """The database's time: that of the loop, and what it was set forward by."""
+    """The database's time: that of the loop, and what it was set forward or back by."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -32,7 +35,7 @@ class DatabaseClock:
         return BEGINNING + timedelta(seconds=self._loop.now + self._ahead)
 
     def jump(self, seconds: float) -> None:
-        """Be ahead by so much more from now on."""
+        """Be ahead by so much more from now on, or by less."""
         self._ahead += seconds
 
 
@@ -77,16 +80,19 @@ class Link(MemoryStore):
 
     async def call(self, job: Job[T], *, writes: bool = False) -> T:
         """Send a call and wait for its answer; raises StoreUnavailableError when none comes."""
-        if not self._opened:
-            raise StoreUnavailableError("the store is not open")
-        weather = self._weather
         answer: Any = self._loop.create_future()
-        fate = weather.random.choice(("before", "after")) if weather.happens(weather.fails) else ""
-        self._loop.call_outside(weather.travel(), self._arrive, job, answer, (fate, writes))
+        self._depart(job, partial(_settle, answer), writes=writes)
         result: T = await answer
         return result
 
-    def _arrive(self, job: Job[Any], answer: Any, way: tuple[str, bool]) -> None:
+    def _depart(self, job: Job[Any], answered: Answered, *, writes: bool) -> None:
+        if not self._opened:
+            raise StoreUnavailableError("the store is not open")
+        weather = self._weather
+        fate = weather.random.choice(("before", "after")) if weather.happens(weather.fails) else ""
+        self._loop.call_outside(weather.travel(), self._arrive, job, answered, (fate, writes))
+
+    def _arrive(self, job: Job[Any], answered: Answered, way: tuple[str, bool]) -> None:
         fate, writes = way
         result: Any = None
         error: Exception | None = None
@@ -100,9 +106,9 @@ class Link(MemoryStore):
             if fate == "after" and error is None:
                 error = StoreUnavailableError("the connection was lost", maybe_committed=writes)
         if self._weather.slow:
-            self._loop.call_outside(self._weather.travel(), _settle, answer, result, error)
+            self._loop.call_outside(self._weather.travel(), answered, result, error)
         else:
-            _settle(answer, result, error)
+            answered(result, error)
 
     async def now(self) -> datetime:
         """The database's time, at once: it is asked for so often that all else would be rare."""
@@ -112,16 +118,28 @@ class Link(MemoryStore):
 
     async def run(self, unit: Unit) -> None:
         """Run a unit; now and then it has to start over, or is decided and not committed."""
+        await self.call(partial(self._commit, unit), writes=True)
 
-        def run(tables: Tables, now: datetime) -> None:
-            if self._weather.happens(self._weather.starts_over):
-                decide(tables, unit, now)
-            if self._weather.happens(self._weather.fails):
-                decide(tables, unit, now)
-                raise StoreUnavailableError("the commit was lost", maybe_committed=True)
-            run_unit(tables, unit, now)
+    def submit(self, unit: Unit, done: Done) -> None:
+        """Begin to run a unit; nobody is told how it ended when the process is gone by then."""
+        loop, process = self._loop, PROCESS.get()
 
-        await self.call(run, writes=True)
+        def told(_result: object, error: Exception | None) -> None:
+            loop.call_in(process, 0.0, done, error)
+
+        try:
+            self._depart(partial(self._commit, unit), told, writes=True)
+        except StoreUnavailableError as error:
+            told(None, error)
+
+    def _commit(self, unit: Unit, tables: Tables, now: datetime) -> None:
+        weather = self._weather
+        if weather.happens(weather.starts_over):
+            decide(tables, unit, now)
+        if weather.happens(weather.fails):
+            decide(tables, unit, now)
+            raise StoreUnavailableError("the commit was lost", maybe_committed=True)
+        run_unit(tables, unit, now)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Call back in the process that listens; hints are lost, and repeated."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Protocol
 
+from headway.engine.journal import BEGINNING, follows
 from headway.statechart.actions import filled
 from headway.statechart.chart import Chart
 from headway.statechart.model import Add
@@ -17,18 +19,29 @@ from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.witness import Witness
 
 
+@lru_cache(64)
+def adds_of(chart: Chart) -> dict[str, list[Add]]:
+    """What each transition of a chart adds to shared counters."""
+    rows = chart.model.transitions
+    return {row.name: [action for action in row.actions if isinstance(action, Add)] for row in rows}
+
+
 class Rested(Protocol):
     """A world that has come to rest."""
 
     scenario: Scenario
     tables: Tables
-    charts: list[Chart]
+    charts: dict[tuple[str, int], Chart]
     auditor: Auditor
     witness: Witness
     books: dict[str, Book]
 
     def violated(self, what: str) -> None:
         """A guarantee does not hold."""
+
+
+CASCADE = ("deliver", "cancel")
+"""The message by which a cancellation reaches the children."""
 
 
 class Ending:
@@ -43,6 +56,8 @@ class Ending:
         self._receipts()
         self._world.witness.check_wins()
         self._owners()
+        self._journals()
+        self._cancelled_children()
         if self._world.scenario.counted:
             self._counters()
         for book in self._world.books.values():
@@ -58,6 +73,27 @@ class Ending:
             lines = [line for line in self._tables.history.get(key, ()) if line.seq == receipt.seq]
             if lines and lines[-1].after != "+".join(receipt.states):
                 self._violated(f"{key[1]} was said to be in {receipt.states} at {receipt.seq}, and was not")
+
+    def _journals(self) -> None:
+        """Each line of each history is chained to the one before it."""
+        for key, lines in self._tables.history.items():
+            before = BEGINNING
+            for line in lines:
+                if not follows(line, before):
+                    self._violated(f"line {line.seq}.{line.row} of {key[1]} is not chained to that before it")
+                before = line.hash
+
+    def _cancelled_children(self) -> None:
+        """Who was cancelled took all its children along."""
+        dead = {(letter.tenant, letter.id) for letter in self._tables.letters.values() if letter.dead}
+        cancelled = {
+            (message.tenant, message.instance)
+            for message in self._world.auditor.messages
+            if (message.kind, message.name) == CASCADE and (message.tenant, message.id) not in dead
+        }
+        for row in self._tables.instances.values():
+            if row.parent is not None and (row.tenant, row.parent) in cancelled and not row.ended:
+                self._violated(f"{row.parent} was cancelled, and its child {row.id} lives")
 
     def _owners(self) -> None:
         """Owners have as many live instances as their counters say."""
@@ -76,14 +112,10 @@ class Ending:
         """Shared counters are what the transitions in all histories have added."""
         added: Counter[Key] = Counter()
         for key, row in self._tables.instances.items():
-            chart = next(each for each in self._world.charts if each.name == row.chart)
             snapshot = self._world.auditor.snapshot(key)
             context = {} if snapshot is None else snapshot.context
-            adds = {
-                each.name: [action for action in each.actions if isinstance(action, Add)]
-                for each in chart.model.transitions
-            }
             for line in self._tables.history.get(key, ()):
+                adds = adds_of(self._world.charts[row.chart, line.version])
                 for name in line.transition.split(", "):
                     for action in adds.get(name, ()):
                         added[key[0], filled(action.key, {"instance": key[1], **context})] += action.by

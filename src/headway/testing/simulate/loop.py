@@ -31,6 +31,31 @@ class StandstillError(Exception):
     """Nothing will ever happen again."""
 
 
+class Handle:
+    """A callback that waits for its turn, in the process that asked for it."""
+
+    __slots__ = ("args", "callback", "context", "gone", "process", "time")
+
+    def __init__(
+        self, callback: Callable[..., object], args: tuple[Any, ...], context: Context, time: float = 0.0
+    ) -> None:
+        self.callback, self.args, self.context, self.time = callback, args, context, time
+        self.process = context.get(PROCESS, OUTSIDE)
+        self.gone = False
+
+    def cancel(self) -> None:
+        """Do not call; it stays where it is until its time."""
+        self.gone = True
+
+    def cancelled(self) -> bool:
+        """Whether it will not be called."""
+        return self.gone
+
+    def when(self) -> float:
+        """When it is called, by the clock of its process."""
+        return self.time
+
+
 def context_of(process: str) -> Context:
     """A context in which everything belongs to a process."""
     context = Context()
@@ -46,9 +71,9 @@ class Loop(asyncio.AbstractEventLoop):
         self._steps = 0
         self.failures: list[str] = []
         self._random = random
-        self._queues: dict[str, deque[asyncio.Handle]] = {}
+        self._queues: dict[str, deque[Handle]] = {}
         self._runnable: list[str] = []
-        self._timers: list[tuple[float, float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, float, int, Handle]] = []
         self._numbers = count()
         self._gone: set[str] = set()
         self._frozen: set[str] = set()
@@ -88,12 +113,12 @@ class Loop(asyncio.AbstractEventLoop):
         self._sort_out(process)
 
     def call_outside(self, delay: float, callback: Callable[..., object], *args: object) -> None:
-        """Call back after a while, whatever becomes of the process that asks for it."""
-        self._set(self.now + delay, callback, args, self._outside)
+        """Call back after a while, at that very moment, whatever becomes of the process that asks for it."""
+        self._set(self.now + delay, Handle(callback, args, self._outside))
 
     def call_in(self, process: str, delay: float, callback: Callable[..., object], *args: object) -> None:
-        """Let a process call something after a while."""
-        self._set(self.now + delay, callback, args, context_of(process))
+        """Let a process call something after a while, if it is still there."""
+        self._set(self.now + delay, Handle(callback, args, context_of(process)))
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
         """Run until something is done; raises StandstillError when nothing can happen before that."""
@@ -101,17 +126,17 @@ class Loop(asyncio.AbstractEventLoop):
         before = events._get_running_loop()  # noqa: SLF001 - a loop in a test that has one itself
         events._set_running_loop(self)  # noqa: SLF001 - see above
         try:
-            while not task.done():
+            done = task.done
+            while not done():
                 self._step()
         finally:
             events._set_running_loop(before)  # noqa: SLF001 - see above
         return task.result()
 
     def _step(self) -> None:
-        timers = self._timers
+        timers, runnable = self._timers, self._runnable
         while timers and timers[0][0] <= self.now:
             self._due(heappop(timers)[3])
-        runnable = self._runnable
         if not runnable:
             if not timers:
                 raise StandstillError("nothing will ever happen again")
@@ -122,15 +147,22 @@ class Loop(asyncio.AbstractEventLoop):
         handle = queue.popleft()
         if not queue:
             runnable.remove(process)
-        if handle.cancelled():
-            return
-        handle._run()  # noqa: SLF001 - a loop runs handles
+        if not handle.gone:
+            self._call(handle)
+            if process in self._doomed:
+                self._count_down(process)
+
+    def _call(self, handle: Handle) -> None:
+        try:
+            handle.context.run(handle.callback, *handle.args)
+        except Exception as error:  # noqa: BLE001 - no code of a process has caught it
+            self.failures.append(f"{handle.callback!r} failed: {error!r}")
         self.now += STEP
         self._steps += 1
         if self._steps > MOST_STEPS:
-            raise StandstillError(f"{process} goes round in circles: {MOST_STEPS:,} steps were not enough")
-        if process in self._doomed:
-            self._count_down(process)
+            raise StandstillError(
+                f"{handle.process} goes round in circles: {MOST_STEPS:,} steps were not enough"
+            )
 
     def _count_down(self, process: str) -> None:
         steps, then = self._doomed.pop(process)
@@ -139,16 +171,18 @@ class Loop(asyncio.AbstractEventLoop):
         else:
             self._doomed[process] = (steps - 1, then)
 
-    def _due(self, handle: Any) -> None:
-        handle._scheduled = False  # noqa: SLF001 - a loop says when a handle is no longer a timer
-        if not handle.cancelled():
-            self._put(handle, handle._context.get(PROCESS, OUTSIDE))  # noqa: SLF001 - whose handle it is
+    def _due(self, handle: Handle) -> None:
+        if handle.context is self._outside:
+            self._call(handle)
+        elif not handle.gone:
+            self._put(handle)
 
-    def _put(self, handle: asyncio.Handle, process: str) -> None:
-        if process in self._gone:
-            return
+    def _put(self, handle: Handle) -> None:
+        process = handle.process
         queue = self._queues.get(process)
         if queue is None:
+            if process in self._gone:
+                return
             queue = self._queues[process] = deque()
         if not queue and process not in self._frozen:
             self._runnable.append(process)
@@ -160,13 +194,8 @@ class Loop(asyncio.AbstractEventLoop):
         if self._queues.get(process) and process not in self._frozen:
             self._runnable.append(process)
 
-    def _set(
-        self, at: float, callback: Callable[..., object], args: tuple[object, ...], context: Context
-    ) -> Any:
-        handle: Any = asyncio.TimerHandle(at, callback, args, self, context)
-        handle._scheduled = True  # noqa: SLF001 - see `_due`
+    def _set(self, at: float, handle: Handle) -> None:
         heappush(self._timers, (at, self._random.random(), next(self._numbers), handle))
-        return handle
 
     # What asyncio needs of a loop.
 
@@ -178,33 +207,27 @@ class Loop(asyncio.AbstractEventLoop):
 
     def call_soon(  # type: ignore[override]  # typeshed types the arguments by a variadic of its own
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.Handle:
+    ) -> Handle:
         """Run after what the process has in its queue."""
-        context = copy_context() if context is None else context
-        handle = asyncio.Handle(callback, args, self, context)
-        self._put(handle, context.get(PROCESS, OUTSIDE))
+        handle = Handle(callback, args, copy_context() if context is None else context)
+        self._put(handle)
         return handle
 
     call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there are no threads
 
     def call_later(  # type: ignore[override]  # see `call_soon`
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         """Run after so many seconds."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # see `call_soon`
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
-    ) -> asyncio.TimerHandle:
+    ) -> Handle:
         """Run at a time of the process's clock."""
-        context = copy_context() if context is None else context
-        lag = self._lags.get(context.get(PROCESS, OUTSIDE), 0.0) if self._lags else 0.0
-        handle: Any = self._set(when + lag, callback, args, context)
-        handle._when = when  # noqa: SLF001 - who asks a handle for its time means the clock of its process
-        return handle  # type: ignore[no-any-return]  # it is a TimerHandle, whose inner parts nobody types
-
-    def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """A cancelled timer stays where it is until its time."""
+        handle = Handle(callback, args, copy_context() if context is None else context, when)
+        self._set(when + (self._lags.get(handle.process, 0.0) if self._lags else 0.0), handle)
+        return handle
 
     def create_future(self) -> asyncio.Future[Any]:
         """A future of this loop."""
@@ -231,9 +254,7 @@ class Loop(asyncio.AbstractEventLoop):
         return self._closed
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """Remember what no code of a process has caught."""
-        if not self._closed and "handle" in context:
-            self.failures.append(f"{context.get('message')}: {context.get('exception')!r}")
+        """What a task has failed with belongs to who waits for it."""
 
     def close(self) -> None:
         """Let go of all that has not ended."""

@@ -23,7 +23,7 @@ from headway.worker.upkeep import Retention
 from headway.worker.worker import Worker
 
 SOLE_LEASE = 3.0
-RELAY_LEASE = "4s"
+RELAY_LEASE = "6s"
 REST = 2.5
 """Services look by themselves only now and then: most looks find nothing, and cost as much as others."""
 CAPACITY = 4
@@ -33,7 +33,6 @@ KEPT = Retention(messages="5s")
 class Parts(NamedTuple):
     """What every process is made of."""
 
-    charts: Sequence[Charted]
     handlers: Handlers
     destinations: Callable[[], list[Destination]]
     record: Callable[[Destination], Recorded]
@@ -45,8 +44,8 @@ class Parts(NamedTuple):
 class Process(Node):
     """A node that reaches the database by a link; leases are short, so that losing them takes no time."""
 
-    def __init__(self, name: str, link: Link, parts: Parts) -> None:
-        super().__init__(link, parts.charts, facts=parts.facts, name=name, retention=KEPT)
+    def __init__(self, name: str, link: Link, charts: Sequence[Charted], parts: Parts) -> None:
+        super().__init__(link, charts, facts=parts.facts, name=name, retention=KEPT)
         self.name, self.link, self._loop = name, link, parts.loop
         self.worker = Worker(
             self.engine,
@@ -63,8 +62,7 @@ class Process(Node):
             service.longest_rest = max(service.longest_rest, REST)
             if isinstance(service, SoleService):
                 service._lease = Lease(link, service.name, name, lasts=SOLE_LEASE)  # noqa: SLF001 - see above
-        engine: Any = self.engine
-        engine._ask = parts.witness.watch(engine._ask)  # noqa: SLF001 - all calls pass there
+        parts.witness.watch(self.engine)
         self._callers: dict[asyncio.Future[Any], None] = {}
 
     def spawn(self, call: Callable[[], Any]) -> asyncio.Task[Any]:

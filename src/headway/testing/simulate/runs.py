@@ -11,6 +11,7 @@ from typing import Any
 from headway.engine.facts import Given
 from headway.statechart.chart import Charted
 from headway.testing.simulate.charts import CHARTS
+from headway.testing.simulate.newer import NEWER
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.world import World
 from headway.worker.handlers import Handlers
@@ -56,12 +57,13 @@ def simulate(
 ) -> int:
     """Live through a world for each seed; answers how many. Raises GuaranteeError at the first that fails.
 
-    Without `handlers` invented ones do the work, and fail as the charts foresee. `payloads` make the data
+    Of a chart that is given in several versions the later ones are deployed while instances live. Without
+    `handlers` invented ones do the work, and fail as the charts foresee. `payloads` make the data
     of events by name, and `context` that of new instances, from a random generator; data of declared types
     is made by itself. `size`: processes, clients, calls, instances, seconds of a Scenario.
     """
     scenario = Scenario(
-        charts or CHARTS,
+        charts or (*CHARTS, *NEWER),
         counted=not charts,
         handlers=handlers,
         facts=facts or {},
@@ -80,7 +82,7 @@ def simulate(
 
 def general() -> Scenario:
     """A bit of everything."""
-    return Scenario(CHARTS, counted=True)
+    return Scenario((*CHARTS, *NEWER), counted=True)
 
 
 def explore(seed: int, scenario: Scenario) -> Finding | None:

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from headway.engine.facts import Given
-from headway.statechart.chart import Charted, all_actions, chart_of
+from headway.statechart.chart import Chart, Charted, all_actions, chart_of
 from headway.statechart.model import Spawn
 from headway.testing.simulate.clients import Choices
 from headway.worker.handlers import Handlers
@@ -17,7 +17,11 @@ from headway.worker.handlers import Handlers
 
 @dataclass(frozen=True)
 class Scenario:
-    """Charts, who handles their work, what clients send, and the size of the world."""
+    """Charts, who handles their work, what clients send, and the size of the world.
+
+    Of a chart that is given in several versions the first lives from the beginning; the others come while
+    its instances live.
+    """
 
     charts: Sequence[Charted]
     handlers: Handlers | None = None
@@ -37,22 +41,42 @@ class Scenario:
     @property
     def name(self) -> str:
         """What it is about."""
-        return "+".join(chart_of(chart).name for chart in self.charts)
+        return "+".join(dict.fromkeys(chart.name for chart in self.compiled))
 
     @cached_property
-    def choices(self) -> dict[str, Choices]:
+    def compiled(self) -> list[Chart]:
+        """All charts, the older versions first."""
+        return sorted(map(chart_of, self.charts), key=lambda chart: chart.version)
+
+    @cached_property
+    def first(self) -> list[Chart]:
+        """The version of each chart that lives from the beginning."""
+        oldest: dict[str, Chart] = {}
+        for chart in self.compiled:
+            oldest.setdefault(chart.name, chart)
+        return [*oldest.values()]
+
+    @cached_property
+    def newest(self) -> dict[str, int]:
+        """To which version of which charts living instances are brought."""
+        known = {chart.name: chart.version for chart in self.compiled}
+        return {chart.name: known[chart.name] for chart in self.first if chart.version < known[chart.name]}
+
+    @cached_property
+    def choices(self) -> dict[tuple[str, int], Choices]:
         """What clients could do, by chart: made once, for it costs more than a small world."""
-        charts = map(chart_of, self.charts)
-        return {chart.name: Choices(chart, self.payloads, self.context) for chart in charts}
+        return {
+            (chart.name, chart.version): Choices(chart, self.payloads, self.context)
+            for chart in self.compiled
+        }
 
     @cached_property
     def spawned(self) -> set[str]:
         """Charts whose instances are begun by others, unless all are."""
-        charts = [chart_of(chart) for chart in self.charts]
         found = {
             action.chart
-            for chart in charts
+            for chart in self.compiled
             for action in all_actions(chart.model)
             if isinstance(action, Spawn)
         }
-        return found if len(found) < len(charts) else set()
+        return found if len(found) < len(self.first) else set()

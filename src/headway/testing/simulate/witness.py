@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from headway.engine.orders import Answer, Order, Receipt, answer_text
@@ -38,6 +38,8 @@ class Witness:
         self._violated = violated
         self.clocks_agree = True
         """Whether a lease is as long for its worker as for the database."""
+        self.begun_anew: set[Key] = set()
+        """Work that an upgrade has begun anew: who did it before learns so by the next heartbeat."""
         self.runs: list[Run] = []
         self.claimed: dict[Attempt, str] = {}
         self.receipts: list[tuple[Key, Receipt]] = []
@@ -50,16 +52,23 @@ class Witness:
 
     # Calls.
 
-    def watch(self, ask: Callable[[Order], Awaitable[Answer]]) -> Callable[[Order], Awaitable[Answer]]:
-        """See what an engine is asked and answers."""
+    def watch(self, engine: Any) -> None:
+        """See what an engine is asked, alone or among others, and what it answers."""
+        wait, outcome = engine._wait, engine._outcome  # noqa: SLF001 - all calls pass there
+        before: dict[int, int] = {}
 
-        async def asked(order: Order) -> Answer:
-            latest = self._latest.get(order.key, 0)
-            answer = await ask(order)
-            self._answered(order, answer, latest)
+        def waits(*calls: tuple[Order, object]) -> None:
+            before.update((id(order), self._latest.get(order.key, 0)) for order, _ in calls)
+            wait(*calls)
+
+        def ended(order: Order) -> Answer | BaseException:
+            answer: Answer | BaseException = outcome(order)
+            latest = before.pop(id(order), 0)
+            if not isinstance(answer, BaseException):
+                self._answered(order, answer, latest)
             return answer
 
-        return asked
+        engine._wait, engine._outcome = waits, ended  # noqa: SLF001 - see above
 
     def _answered(self, order: Order, answer: Answer, latest: int) -> None:
         if order.request_id is not None and (order.keeps_refusals or isinstance(answer, Receipt)):
@@ -79,7 +88,7 @@ class Witness:
 
     def _is_alone(self, order: Order, receipt: Receipt, latest: int) -> None:
         """Each place in an instance's history belongs to one call, and comes after those answered before."""
-        name = order.act.name if isinstance(order.act, Event) else "creation"
+        name = order.act.name if isinstance(order.act, Event) else type(order.act).__name__
         place = (order.key, receipt.seq)
         if place in self._places:
             self._violated(f"{name} and {self._places[place]} both brought {order.key[1]} to {receipt.seq}")
@@ -134,7 +143,7 @@ class Witness:
 
     def looks(self, run: Run) -> None:
         """Nobody else who does the same work may be sure to have its lease."""
-        if not self.clocks_agree or not run.believes():
+        if not self.clocks_agree or run.attempt[:2] in self.begun_anew or not run.believes():
             return
         for other in self.runs:
             if other is not run and other.attempt[:2] == run.attempt[:2] and other.believes():

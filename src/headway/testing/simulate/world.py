@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from logging import ERROR, Handler, LogRecord, getLogger
@@ -12,15 +12,17 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+from headway.engine import upgrade_versions
 from headway.engine.engine import Engine
 from headway.outbox.destination import Destination
-from headway.statechart.chart import Chart, chart_of
+from headway.statechart.chart import Chart
 from headway.store.rows import Key, TimerRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
 from headway.testing.simulate.chaos import Chaos
 from headway.testing.simulate.clients import Choices, Client, names
 from headway.testing.simulate.database import DatabaseClock, Link, Weather
+from headway.testing.simulate.deploy import Deploy
 from headway.testing.simulate.ending import Ending
 from headway.testing.simulate.handlers import Fortune, watched
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
@@ -56,23 +58,25 @@ class World:
         self.fortune = Fortune(generator(random.random()))
         self.moods = [Mood(generator(random.random())) for _ in KINDS]
         self.witness = Witness(self.violated)
-        self.charts = [chart_of(chart) for chart in scenario.charts]
-        by_name = {chart.name: chart for chart in self.charts}
-        self.auditor = Auditor(self.tables, by_name, self.violated, self.trace)
+        self.charts = {(chart.name, chart.version): chart for chart in scenario.compiled}
+        self.auditor = Auditor(self.tables, self.charts, self.violated, self.trace)
+        self.auditor.customs.begun_anew = self.witness.begun_anew.add
         self._choices = scenario.choices
         self.tables.watchers.append(self.auditor.committed)
         self.books: dict[str, Book] = {}
         self.processes: dict[int, Process | None] = {}
+        self.deployed: set[int] = set()
+        """The processes that know all versions of the charts."""
+        self._deploy: Deploy | None = None
         self._lives = 0
         handlers = watched(
-            self.charts,
+            scenario.compiled,
             scenario.handlers,
             fortune=self.fortune,
             witness=self.witness,
             time=self.loop.time,
         )
         self._parts = Parts(
-            scenario.charts,
             handlers,
             self._receivers,
             self._recorded,
@@ -88,7 +92,8 @@ class World:
 
     def run(self) -> None:
         """Live from beginning to end; what contradicts a guarantee is in `violations`."""
-        with _quiet(self), patch("secrets.token_hex", self._token):
+        small_pages = patch.object(upgrade_versions, "PAGE", 2)
+        with _quiet(self), patch("secrets.token_hex", self._token), small_pages:
             try:
                 self.loop.run(self._live())
             except StandstillError as error:
@@ -115,7 +120,8 @@ class World:
             self._lives += 1
             name = f"p{number}.{self._lives}"
             link = Link(self.tables, self.clock, self.loop, self.weather)
-            process = Process(name, link, self._parts)
+            charts = self.scenario.compiled if number in self.deployed else self.scenario.first
+            process = Process(name, link, charts, self._parts)
             self._claims_seen(process)
             self.trace.note(name, "begins")
             self.processes[number] = process
@@ -133,8 +139,9 @@ class World:
         if process is None:
             return
         self.trace.note(process.name, "is told to end")
-        stopping = process.spawn(process.stop)
-        await asyncio.wait([stopping], timeout=20.0)
+        with suppress(Exception):  # one that cannot stop in good order is ended all the same
+            async with asyncio.timeout(20.0):
+                await process.serve(partial(_stop, process))
         if self.processes[number] is process:
             self.processes[number] = None
             process.end()
@@ -148,10 +155,14 @@ class World:
         for number in range(random.randint(1, scenario.processes)):
             await self.begin(number)
         chaos = Chaos(self, generator(random.random()))
-        reign = asyncio.create_task(chaos.reign(scenario.seconds * random.uniform(0.5, 1.0)))
-        clients = [asyncio.create_task(self._client(number)) for number in range(scenario.clients)]
-        await asyncio.wait([reign, *clients])
-        for task in (reign, *clients):
+        lives = [chaos.reign(scenario.seconds * random.uniform(0.5, 1.0))]
+        if scenario.newest and random.random() < 0.4:  # noqa: PLR2004 - in four worlds of ten
+            self._deploy = Deploy(self, generator(random.random()))
+            lives.append(self._deploy.go(scenario.seconds * 0.7))
+        lives += [self._client(number) for number in range(scenario.clients)]
+        tasks = [asyncio.create_task(life) for life in lives]
+        await asyncio.wait(tasks)
+        for task in tasks:
             if error := task.exception():
                 self.violated(f"{type(error).__name__}: {error}")
         await self._rest()
@@ -160,7 +171,7 @@ class World:
     async def _client(self, number: int) -> None:
         random = generator(self._random.random())
         client = Client(f"client{number}", self._serve, random, self.trace)
-        begun = [self._choices[chart.name] for chart in self._begun()]
+        begun = [self._choices[chart.name, chart.version] for chart in self._begun()]
         known = [(names(each.chart.name, self.scenario.instances), each) for each in begun]
         for _ in range(self.scenario.calls):
             await asyncio.sleep(random.random() * self.scenario.seconds / self.scenario.calls)
@@ -170,7 +181,7 @@ class World:
     def _begun(self) -> list[Chart]:
         """The charts that clients begin instances of."""
         spawned = self.scenario.spawned
-        return [chart for chart in self.charts if chart.name not in spawned]
+        return [chart for chart in self.scenario.first if chart.name not in spawned]
 
     async def _act(self, client: Client, key: Key, choice: Choices, random: Random) -> None:
         """Do something with an instance, or with one of its children."""
@@ -183,8 +194,10 @@ class World:
         ]
         if family and random.random() < 0.3:  # noqa: PLR2004 - three in ten
             child = random.choice(family)
-            key, choice = (child.tenant, child.id), self._choices[child.chart]
+            key = (child.tenant, child.id)
         snapshot = self.auditor.snapshot(key)
+        if snapshot is not None:
+            choice = self._choices[snapshot.chart, snapshot.version]
         if choice.chart.model.cancel is not None and random.random() < 0.03:  # noqa: PLR2004 - not often
             await client.cancel(key, request_id)
         elif snapshot is not None and (event := choice.event(snapshot, random, self.clock.now())):
@@ -206,6 +219,8 @@ class World:
         """Let everything come to rest, as it must when nothing stands in the way."""
         for number in self.processes:
             await self.begin(number)
+        if self._deploy is not None:
+            await self._deploy.finish()
         until = self.loop.now + PATIENCE
         while waits := self.waits_for(self.clock.now()):
             if self.loop.now > until:
@@ -281,6 +296,10 @@ class World:
 
 async def _start(process: Process, _engine: Engine) -> None:
     await process.start()
+
+
+async def _stop(process: Process, _engine: Engine) -> None:
+    await process.stop()
 
 
 class _Errors(Handler):
