@@ -1,16 +1,16 @@
 """A destination that takes many messages at once: what becomes of each is told in any order."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 
 import pytest
 
 from headway.engine.engine import Engine
 from headway.outbox.destination import (
     DeliveryError,
+    Fates,
     Message,
     PermanentError,
     Terms,
-    Told,
     UnreachableError,
     Wants,
 )
@@ -43,14 +43,19 @@ class Pile:
         """Never called: it takes many."""
         raise AssertionError(message)
 
-    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
         """Tell of the last one first."""
-        self.pages.append([message.name for message in messages])
-        answers = [(place, self.answers.get(message.name)) for place, message in enumerate(messages)]
-        self.taken += [messages[place].name for place, error in answers if error is None]
-        for place, error in reversed(answers):
-            if messages[place].name not in self.silent:
-                told(place, error)
+        names = [message.name for message in messages]
+        self.pages.append(names)
+        for place, name in reversed([*enumerate(names)]):
+            error = self.answers.get(name)
+            if name in self.silent:
+                continue
+            if error is None:
+                fates.arrived.append(place)
+            else:
+                fates.failed.append((place, error))
+        self.taken += [name for name in names if self.answers.get(name) is None]
 
     async def close(self) -> None:
         """Nothing to let go of."""

@@ -1,5 +1,7 @@
 """What an endpoint may be, which addresses are public, and which secrets are any good."""
 
+import subprocess
+import sys
 from base64 import b64encode
 from typing import Any
 
@@ -181,3 +183,49 @@ def test_an_endpoint_that_cannot_work_is_refused(changes: dict[str, Any]) -> Non
     given: dict[str, Any] = {"url": "https://example.com/", "secret": new_secret(), "tenant": "acme"}
     with pytest.raises(InputError):
         Endpoint("main", **{**given, **changes})
+
+
+@pytest.mark.parametrize("kinds", ["webhok", ("webhook", "topics"), (), (7,), "deliver"])
+def test_an_endpoint_wants_kinds_that_exist(kinds: Any) -> None:
+    """A kind that nobody ever sends is refused when it is written, with those that there are."""
+    with pytest.raises(InputError, match="of live, log, topic, webhook, not"):
+        Endpoint("e", "https://example.com/", whsec(32), tenant="acme", kinds=kinds)
+    for known in ("topic", ("webhook", "live"), ["log"]):
+        Endpoint("e", "https://example.com/", whsec(32), tenant="acme", kinds=known)
+
+
+EXTRAS = {
+    "httpx": ("headway.outbox.webhook", "webhooks"),
+    "confluent_kafka": ("headway.outbox.kafka", "kafka"),
+    "redis": ("headway.outbox.redis", "redis"),
+}
+
+
+@pytest.mark.parametrize("missing", EXTRAS)
+def test_a_missing_client_is_named_with_the_extra_that_brings_it(missing: str) -> None:
+    """Who has not installed an extra is told how to."""
+    module, extra = EXTRAS[missing]
+    told = told_without(missing, f"import {module}")
+    assert told.startswith("ModuleNotFoundError: ")
+    assert told.endswith(f'pip install "headway[{extra}]"')
+
+
+HOOKED = f"Node('sqlite:///x.db', destinations=[Endpoint('e', 'https://x.com/', {whsec(32)!r}, tenant='a')])"
+NODES = {"httpx": (HOOKED, "webhooks"), "asyncpg": ("Node('postgresql://localhost/x')", "postgres")}
+
+
+@pytest.mark.parametrize("missing", NODES)
+def test_a_node_that_misses_a_client_says_so(missing: str) -> None:
+    """What a node cannot do without an extra is an error of Headway's, when the node is made."""
+    made, extra = NODES[missing]
+    program = f"from headway.node import Node; from headway.outbox.endpoint import Endpoint; {made}"
+    told = told_without(missing, program)
+    assert told.startswith("headway.errors.InputError: ")
+    assert told.endswith(f'pip install "headway[{extra}]"')
+
+
+def told_without(missing: str, program: str) -> str:
+    """The last line of the error of a program in a Python that lacks a module."""
+    whole = f"import sys; sys.modules[{missing!r}] = None; {program}"
+    done = subprocess.run([sys.executable, "-c", whole], check=False, capture_output=True, text=True)
+    return done.stderr.strip().splitlines()[-1]

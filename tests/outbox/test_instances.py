@@ -8,6 +8,7 @@ import pytest
 
 from headway import Event, Final, No, State, Statechart, View, any_live, person
 from headway.actions import put, spawn, tell
+from headway.codec import encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.errors import StoreUnavailableError
@@ -305,7 +306,7 @@ async def test_memory_is_flat_however_many_children_there_are(clock: FakeClock) 
 @pytest.mark.parametrize("data", [None, "text", {}, {"to": 7}])
 async def test_a_message_without_a_receiver_is_hopeless(world: World, data: object) -> None:
     """What no chart writes is dead at once."""
-    message = Message("msg_1", ACME, "a", "deliver", "hello", world.clock.now(), data)
+    message = Message("msg_1", ACME, "a", "deliver", "hello", world.clock.now(), encode(data).decode())
     with pytest.raises(PermanentError):
         await world.instances.deliver(message)
 
@@ -318,7 +319,7 @@ def test_trouble_with_the_store_may_pass() -> None:
         async with memory_store(clock) as store:
             engine = Engine(store, (Friend,))
             await engine.create(ACME, "friend", "Friend")
-        message = Message("msg_1", ACME, "a", "deliver", "hello", clock.now(), {"to": "friend"})
+        message = Message("msg_1", ACME, "a", "deliver", "hello", clock.now(), '{"to":"friend"}')
         with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, it is no PermanentError
             await Instances(engine).deliver(message)
         assert not isinstance(caught.value, DeliveryError)

@@ -180,6 +180,26 @@ async def test_a_message_that_the_broker_refuses_is_tried_again_before_those_beh
     await relay.stop()
 
 
+async def test_of_a_page_only_what_was_refused_is_sent_again(
+    store: Store, cluster: KafkaCluster, clock: FakeClock
+) -> None:
+    """A broker refuses the batch of one partition: what went to the others has arrived, and does so once."""
+    relay = relay_to(store, kafka(cluster))
+    instances = [f"i{number}" for number in range(40)]
+    for name in instances:
+        await publish(store, name, "one")
+    cluster.refuse()
+    await until_idle(relay)
+    refused = len(await store.letters(LetterQuery(limit=100)))
+    assert 0 < refused < 40
+    assert relay.tally["delivered"] == 40 - refused
+    clock.advance("10s")
+    await until_idle(relay)
+    assert not await store.letters(LetterQuery())
+    assert names(await cluster.read(TOPIC, count=40)) == {name: ["one"] for name in instances}
+    await relay.stop()
+
+
 async def test_a_message_that_is_refused_for_ever_is_dead_and_can_be_tried_again(
     store: Store, cluster: KafkaCluster, clock: FakeClock
 ) -> None:

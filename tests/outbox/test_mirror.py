@@ -8,8 +8,10 @@ import pytest
 
 from headway import Final, State, Statechart
 from headway.engine.engine import Engine
+from headway.errors import InputError
+from headway.node import Node
 from headway.outbox.destination import UnreachableError
-from headway.outbox.mirror import Mirror, Mirrored
+from headway.outbox.mirror import Mirror, Mirrored, RedisMirror
 from headway.store.port import InstanceQuery, Store
 from headway.store.rows import InstanceRow, Key
 from tests.outbox.redis_server import RedisProcess
@@ -187,3 +189,49 @@ async def test_one_of_two_nodes_writes(engine: Engine, redis: RedisProcess) -> N
     assert second.tally["written"] == 1
     assert await mirrored(second, engine)
     await second.stop()
+
+
+async def test_a_node_keeps_the_mirror_it_is_given(database: str, redis: RedisProcess) -> None:
+    """It starts and sends while Redis is away; later any process reads where instances stand."""
+    redis.kill()
+    shown = RedisMirror(redis.url)
+    async with asyncio.timeout(30), Node(database, [Run], mirror=shown) as node:
+        acme = node.tenant("acme")
+        await acme.create(Run, "a", context={"user": "ann"})
+        await acme.send("a", Run.turn())
+        assert node.mirror in node.services
+        await redis.start()
+        while (found := await shown.read("acme", "a")) is None:
+            await node.engine.row("acme", "a")
+        assert (found.status, found.seq, found.owner) == ("going", 2, "ann")
+    reader = RedisMirror(redis.url)
+    assert await reader.read("acme", "a") == found
+    await reader.close()
+
+
+async def test_a_mirror_writes_nothing_to_the_database_for_a_commit(
+    engine: Engine, redis: RedisProcess
+) -> None:
+    """Its lease is asked for now and then, not in each turn."""
+    mirror, holds = Mirror(engine, redis.url), []
+    hold = engine.store.hold
+
+    async def counted(*given: object) -> object:
+        holds.append(given)
+        return await hold(*given)  # type: ignore[arg-type]
+
+    mirror._lease._store = type(
+        "Counting", (), {"hold": staticmethod(counted), "let_go": engine.store.let_go}
+    )()
+    await create(engine, "a")
+    for _ in range(10):
+        await engine.send("acme", "a", Run.turn())
+        await until_idle(mirror)
+    assert len(holds) == 1
+    await mirror.stop()
+
+
+def test_what_is_no_url_is_refused() -> None:
+    """When the mirror is made, not when the node runs."""
+    with pytest.raises(InputError, match="URL"):
+        RedisMirror("not a url")

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from headway import Final, State, Statechart
-from headway.codec import replace
+from headway.codec import from_data, replace
 from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
 from headway.outbox.destination import (
@@ -24,6 +24,7 @@ from headway.outbox.relay import Relay
 from headway.outbox.round import Round
 from headway.outbox.subscriber import Subscriber
 from headway.store.port import LetterQuery, Store
+from headway.store.rows import MessageRow
 from headway.testing import FakeClock
 from headway.testing.store_contract.place import LETTER, Place
 from tests.outbox.world import (
@@ -514,15 +515,19 @@ async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
 def test_what_was_not_tried_waits_and_is_written_as_a_letter() -> None:
     """A round tells the truth at any time, also when it is cut off before it has begun."""
     letter = replace(LETTER, instance="a")
-    cut_off = Round([], [letter], {})
-    assert list(cut_off.waiting()) == [letter]
-    assert cut_off.written(FakeClock().now()) == ((letter,), ())
-    cut_off.arrived(letter)
-    assert cut_off.written(FakeClock().now()) == ((), ())
+    message = from_data(
+        MessageRow, {name: getattr(letter, name) for name in MessageRow.__struct_fields__[:-1]}
+    )
+    new = replace(letter, attempts=0, due=message.at, error="")
+    cut_off = Round([], [message], {})
+    assert list(cut_off.waiting()) == [message]
+    assert cut_off.written(letter.destination, FakeClock().now()) == ((new,), ())
+    cut_off.arrived([message])
+    assert cut_off.written(letter.destination, FakeClock().now()) == ((), ())
     stored = Round([letter], [], {})
-    assert stored.written(FakeClock().now()) == ((), ())
-    stored.arrived(letter)
-    assert stored.written(FakeClock().now()) == ((), (letter.position,))
+    assert stored.written(letter.destination, FakeClock().now()) == ((), ())
+    stored.arrived([letter])
+    assert stored.written(letter.destination, FakeClock().now()) == ((), (letter.position,))
 
 
 def test_what_is_wanted() -> None:

@@ -34,7 +34,7 @@ PUBLIC = "93.184.216.34"
 def message(name: str = "expense.paid", **changes: Any) -> Message:
     """A message."""
     given = {"id": "msg_1", "tenant": ACME, "instance": "exp-1", "kind": "webhook", "name": name}
-    return Message(**{**given, "at": FakeClock().now(), "data": {"amount": 12.5, "who": "Zoë"}, **changes})
+    return Message(**{**given, "at": FakeClock().now(), "text": '{"amount":12.5,"who":"Zoë"}', **changes})
 
 
 def endpoint(receiver: Receiver, **changes: Any) -> Endpoint:

@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from headway.codec import Value, encode
+from headway.codec import Value, encode, verbatim
 from headway.outbox.destination import Message
 
 CONTENT_TYPE = "application/cloudevents+json"
 
 
-class CloudEvent(Value, omit_defaults=False):
+class CloudEvent(Value, omit_defaults=False, gc=False):
     """A message as an event; `tenant` is an extension attribute."""
 
     specversion: str
@@ -27,6 +27,12 @@ class CloudEvent(Value, omit_defaults=False):
     data: Any
 
 
+class TracedEvent(CloudEvent):
+    """The same with the extension attribute for the trace that it belongs to."""
+
+    traceparent: str
+
+
 @lru_cache(1_000)
 def _source(base: str, tenant: str) -> str:
     return f"{base}/{quote(tenant, safe='')}"
@@ -34,16 +40,17 @@ def _source(base: str, tenant: str) -> str:
 
 def cloud_event(message: Message, source: str) -> bytes:
     """The event in the structured JSON format: the same bytes at every attempt."""
-    return encode(
-        CloudEvent(
-            "1.0",
-            message.id,
-            _source(source, message.tenant),
-            message.name,
-            message.instance,
-            message.at,
-            message.tenant,
-            "application/json",
-            message.data,
-        )
+    attributes = (
+        "1.0",
+        message.id,
+        _source(source, message.tenant),
+        message.name,
+        message.instance,
+        message.at,
+        message.tenant,
+        "application/json",
+        verbatim(message.text),
     )
+    if message.trace is None:
+        return encode(CloudEvent(*attributes))
+    return encode(TracedEvent(*attributes, message.trace))

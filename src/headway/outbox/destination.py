@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
 from hashlib import sha256
@@ -37,8 +37,12 @@ class PermanentError(DeliveryError):
     """A destination will never take this message: it is dead at once."""
 
 
-class Message(Value):
-    """A message on its way: `id` is the same at every attempt, and no other message has it."""
+class Message(Value, gc=False):
+    """A message on its way: `id` is the same at every attempt, and no other message has it.
+
+    `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its
+    instance gave it: instance, step and place. `trace` is the W3C `traceparent` of the call it comes from.
+    """
 
     id: str
     tenant: str
@@ -46,8 +50,15 @@ class Message(Value):
     kind: str
     name: str
     at: datetime
-    data: Any = None
+    text: str | None = None
     attempt: int = 1
+    effect: str = ""
+    trace: str | None = None
+
+    @property
+    def data(self) -> Any:
+        """What it carries, read from the text each time: who only passes it on does not pay for that."""
+        return None if self.text is None else decode(object, self.text)
 
 
 def message_of(row: LetterRow | MessageRow) -> Message:
@@ -59,8 +70,10 @@ def message_of(row: LetterRow | MessageRow) -> Message:
         row.kind,
         row.name,
         row.at,
-        None if row.data is None else decode(object, row.data),
+        row.data,
         row.attempts + 1 if isinstance(row, LetterRow) else 1,
+        row.id,
+        row.trace,
     )
 
 
@@ -82,11 +95,18 @@ class Wants(Value):
 
     def takes(self, tenant: str, kind: str, name: str) -> bool:
         """Whether a message is wanted."""
-        return (
-            kind in self.kinds
-            and self.tenant in {None, tenant}
-            and any(pattern == "*" or fnmatchcase(name, pattern) for pattern in self.names)
-        )
+        return kind in self.kinds and self.tenant in {None, tenant} and self.takes_name(name)
+
+    def takes_name(self, name: str) -> bool:
+        """Whether messages of this name are wanted."""
+        return "*" in self.names or any(fnmatchcase(name, pattern) for pattern in self.names)
+
+    def of(self, messages: Sequence[MessageRow]) -> Sequence[MessageRow]:
+        """Those that are wanted, of messages whose kind and tenant are."""
+        if "*" in self.names:
+            return messages
+        wanted = {name: self.takes_name(name) for name in {message.name for message in messages}}
+        return [message for message in messages if wanted[message.name]]
 
 
 class Backoff(Value):
@@ -169,20 +189,32 @@ class Destination(Protocol):
         """Let go of connections; a delivery after that opens new ones."""
 
 
-Told = Callable[[int, Exception | None], None]
-"""What has become of a message: its place in the list, and what is wrong, if anything."""
+class Fates:
+    """What becomes of messages that are handed over together, by their place; any thread may tell."""
+
+    def __init__(self) -> None:
+        self.arrived: list[int] = []
+        self.failed: list[tuple[int, Exception]] = []
 
 
 @runtime_checkable
 class Bulk(Protocol):
     """A destination that takes many messages without an answer to each before the next."""
 
-    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
         """Hand messages over, those of an instance in their order, and tell of each as soon as it is known.
 
         When one fails, those of its instance behind it fail too, unless that is a PermanentError. It ends
         when all are told; one that is not counts as not tried.
         """
+
+
+async def deliver_one(destination: Bulk, message: Message) -> None:
+    """Hand one message over where many could be; raises what is wrong with it."""
+    fates = Fates()
+    await destination.deliver_all([message], fates)
+    for _, error in fates.failed:
+        raise error
 
 
 def several(given: str | Sequence[str]) -> tuple[str, ...]:

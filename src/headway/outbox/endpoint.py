@@ -13,6 +13,7 @@ from headway.errors import InputError
 from headway.outbox.addresses import is_public
 from headway.outbox.destination import STANDARD, Backoff, several
 from headway.outbox.signing import key_of
+from headway.outbox.subscriber import KINDS
 
 PORTS = {"http": 80, "https": 443}
 HIGH_PORTS = 1024
@@ -20,6 +21,8 @@ HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?\.?")
 TARGET = re.compile(r"[!-~]*")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t -~]*")
+SENT = KINDS - {"deliver"}
+"""Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
 OURS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding", "upgrade"})
 
 
@@ -45,7 +48,7 @@ class Endpoint:
 
     With several secrets each message is signed with all of them, so that a receiver can change from one
     to the next. Its representation shows neither secrets nor headers nor the path, which may hold one.
-    Raises InputError for a URL, a secret or a header that cannot be used.
+    Raises InputError for a URL, a secret, a kind or a header that cannot be used.
     """
 
     id: str
@@ -67,6 +70,10 @@ class Endpoint:
         object.__setattr__(self, "keys", tuple(key_of(secret) for secret in several(self.secret)))
         if not self.keys:
             raise InputError(f"the endpoint {self.id} has no secret")
+        kinds = several(self.kinds)
+        if not kinds or not SENT.issuperset(kinds):
+            known = ", ".join(sorted(SENT))
+            raise InputError(f"the kinds of messages for the endpoint {self.id} are of {known}, not {kinds}")
         if not milliseconds(self.timeout):
             raise InputError(f"the endpoint {self.id} has no time to answer")
         for name, value in self.headers.items():

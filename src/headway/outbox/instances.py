@@ -113,7 +113,8 @@ class Instances:
         query = InstanceQuery(tenant=message.tenant, parent=message.instance, ended=False, limit=PAGE)
         while True:
             children = await self._engine.list(query)
-            there = [child.id for child in children if child.created_at <= message.at]
+            sent = _step(message.effect)
+            there = [child.id for child in children if _step(child.id) <= sent]
             refused += await self._tell_page(there, call)
             if len(children) < PAGE:
                 break
@@ -151,6 +152,14 @@ def sender(instance: str) -> Actor:
 def _request(message: Message, to: str) -> str:
     """One for each message and receiver, whose name may be long."""
     return f"deliver:{message.id}:{sha256(to.encode()).hexdigest()[:32]}"
+
+
+def _step(name: str) -> int:
+    """The parent's step in which a child was born or a message sent: both are named after it.
+
+    Times would not do: the clock of a database may be set back between the two.
+    """
+    return int(name.rsplit(":", 2)[1])
 
 
 def _reason(answer: Refusal | HeadwayError) -> str:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from functools import partial
-from threading import Event, Thread
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache, partial
+from threading import Event
+from time import monotonic
 from typing import Any, Literal
 
-from confluent_kafka import KafkaError, KafkaException, Producer
+try:
+    from confluent_kafka import KafkaError, KafkaException, Producer
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError('Kafka needs its client: pip install "headway[kafka]"') from error
 
 from headway.clock import milliseconds
 from headway.engine.service import LOG
@@ -20,18 +24,19 @@ from headway.outbox.destination import (
     SOON,
     Backoff,
     DeliveryError,
+    Fates,
     Message,
     PermanentError,
     Terms,
-    Told,
     UnreachableError,
     Wants,
+    deliver_one,
     several,
 )
 from headway.outbox.templates import Template
 
-PAGE = 5_000
-POLL_SECONDS = 0.2
+PAGE = 10_000
+LOOK_SECONDS = 0.05
 PURGE_SECONDS = 5.0
 REST_SECONDS = 1.0
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -93,23 +98,22 @@ class Kafka:
 
     async def deliver(self, message: Message) -> None:
         """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
-        errors: list[Exception | None] = []
-        await self.deliver_all([message], lambda _, error: errors.append(error))
-        if errors[0] is not None:
-            raise errors[0]
+        await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
         """Write messages in their order, and tell of each when all replicas have it."""
         line = self._opened()
-        shipment = Shipment(told)
+        called_back = Event()
+        shipped = asyncio.get_running_loop().run_in_executor(
+            line.thread, self._ship, line, messages, fates, called_back
+        )
         try:
-            self._send_all(line, shipment, messages)
-            await shipment.done(self._seconds)
+            await asyncio.wait([shipped])
         finally:
             # Also when the relay stops: what comes out of the queue later would be there twice, and too late.
-            if shipment.left:
-                line.purge()
-                await asyncio.shield(shipment.done(PURGE_SECONDS))
+            called_back.set()
+            await asyncio.wait([shipped])
+        shipped.result()
 
     async def close(self) -> None:
         """Let go of the connections."""
@@ -119,32 +123,43 @@ class Kafka:
 
     def _opened(self) -> Line:
         if self._line is not None and self._line.is_broken:
-            self._line.abandon()
+            self._line.thread.shutdown(wait=False)
             self._line = None
         if self._line is None:
             self._line = Line(self._config)
         return self._line
 
-    def _send_all(self, line: Line, shipment: Shipment, messages: Sequence[Message]) -> None:
+    # On the thread of the line.
+
+    def _ship(self, line: Line, messages: Iterable[Message], fates: Fates, called_back: Event) -> None:
+        shipment = Shipment()
+        self._send_all(line, shipment, messages, fates)
+        shipment.report(fates, complete=line.flush(self._seconds, called_back))
+
+    def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Message], fates: Fates) -> None:
         """Send what can be sent; what follows of an instance does not go before what could not."""
         behind: dict[tuple[str, str], Exception] = {}
+        produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
         for place, message in enumerate(messages):
-            key = (message.tenant, message.instance)
-            error = behind.get(key) or self._sent(line, message, (shipment, place))
+            error = behind.get((message.tenant, message.instance)) if behind else None
+            error = error or self._sent(produce, shipment, place, message)
             if error is None:
-                shipment.left += 1
                 continue
-            shipment.refused(place, error)
+            fates.failed.append((place, error))
             if not isinstance(error, PermanentError):
-                behind[key] = error
+                behind[message.tenant, message.instance] = error
 
-    def _sent(self, line: Line, message: Message, ticket: Ticket) -> Exception | None:
+    def _sent(
+        self, produce: Callable[..., None], shipment: Shipment, place: int, message: Message
+    ) -> Exception | None:
         """Send a message; answers with what is wrong, if anything."""
         try:
             topic = self._topic.fill(message)
-            if not TOPIC.fullmatch(topic):
+            if not is_topic(topic):
                 return PermanentError(f"not the name of a topic: {topic!r}")
-            line.send(topic, message.instance.encode(), cloud_event(message, self._source), ticket)
+            value = cloud_event(message, self._source)
+            produce(topic, value, message.instance.encode())
+            shipment.sent[value] = place
         except BufferError:
             return UnreachableError("the queue to Kafka is full", after=REST_SECONDS)
         except KafkaException as error:
@@ -157,81 +172,48 @@ class Kafka:
 
 
 class Shipment:
-    """Messages that are on their way together, and who wants to know."""
+    """Messages that are on their way together, by what is sent: no two are the same, because of their ids."""
 
-    def __init__(self, told: Told) -> None:
-        self.left = 0
-        self._told = told
-        self._arrived = asyncio.Event()
+    def __init__(self) -> None:
+        self.sent: dict[bytes, int] = {}
+        self._failed: list[tuple[bytes, KafkaError]] = []
 
-    def refused(self, place: int, error: Exception) -> None:
-        """It was not even sent."""
-        self._told(place, error)
+    def told(self, error: KafkaError | None, record: Any) -> None:
+        """A message has arrived, or will not."""
+        if error is not None:
+            self._failed.append((record.value(), error))
 
-    def ended(self, place: int, error: KafkaError | None) -> None:
-        """It has arrived, or will not."""
-        self.left -= 1
-        self._told(place, None if error is None else _explained(error))
-        if not self.left:
-            self._arrived.set()
-
-    async def done(self, seconds: float) -> None:
-        """Come back when nothing is under way any more, or the time is over."""
-        if self.left:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._arrived.wait()
-
-
-Ticket = tuple[Shipment, int]
+    def report(self, fates: Fates, *, complete: bool) -> None:
+        """Tell of all; when some are still under way nobody knows which, and all are sent again."""
+        fates.failed += [(self.sent.pop(value), _explained(error)) for value, error in self._failed]
+        if complete:
+            fates.arrived += self.sent.values()
 
 
 class Line:
-    """A producer, and the thread on which it tells what has become of its messages."""
+    """A producer, and the thread on which it is used."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.is_broken = False
-        self._loop = asyncio.get_running_loop()
-        self._heard: list[tuple[Ticket, KafkaError | None]] = []
         try:
             self._producer = Producer({**config, "error_cb": self._error}, logger=LOG)
         except KafkaException as error:
             raise InputError(f"Kafka: {error.args[0].str()}") from None
-        self._over = Event()
-        self._thread = Thread(target=self._listen, name="headway-kafka", daemon=True)
-        self._thread.start()
+        self.produce = self._producer.produce
+        self.thread = ThreadPoolExecutor(1, "headway-kafka")
 
-    def send(self, topic: str, key: bytes, value: bytes, ticket: Ticket) -> None:
-        """Put a message into the queue; raises KafkaException and BufferError."""
-        self._producer.produce(
-            topic, value, key, headers=HEADERS, on_delivery=partial(self._delivered, ticket)
-        )
-
-    def purge(self) -> None:
-        """Call everything back that is under way."""
-        self._producer.purge(blocking=False)
+    def flush(self, seconds: float, called_back: Event) -> bool:
+        """Wait until all is told, and call back what is late; False when some is still under way."""
+        until = monotonic() + seconds
+        while self._producer.flush(LOOK_SECONDS):
+            if called_back.is_set() or monotonic() > until:
+                self._producer.purge(blocking=False)
+                return not self._producer.flush(PURGE_SECONDS)
+        return True
 
     async def close(self) -> None:
         """End the thread; whoever calls has nothing under way."""
-        self.abandon()
-        await asyncio.to_thread(self._thread.join)
-
-    def abandon(self) -> None:
-        """End the thread, some time."""
-        self._over.set()
-
-    # On the thread.
-
-    def _listen(self) -> None:
-        while not self._over.is_set():
-            self._producer.poll(POLL_SECONDS)
-            if self._heard:
-                heard, self._heard = self._heard, []
-                with suppress(RuntimeError):  # the loop has closed: nobody waits
-                    self._loop.call_soon_threadsafe(_tell, heard)
-
-    def _delivered(self, ticket: Ticket, error: KafkaError | None, _message: object) -> None:
-        self._heard.append((ticket, error))
+        await asyncio.to_thread(self.thread.shutdown)
 
     def _error(self, error: KafkaError) -> None:
         if error.fatal():
@@ -239,9 +221,10 @@ class Line:
         LOG.info("Kafka: %s", error.str())
 
 
-def _tell(heard: Sequence[tuple[Ticket, KafkaError | None]]) -> None:
-    for (shipment, place), error in heard:
-        shipment.ended(place, error)
+@lru_cache(1_000)
+def is_topic(name: str) -> bool:
+    """Whether Kafka would take it for the name of a topic."""
+    return TOPIC.fullmatch(name) is not None
 
 
 def _explained(error: KafkaError) -> Exception:

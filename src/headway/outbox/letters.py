@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from headway.store.port import LetterQuery, Store
 from headway.store.rows import LetterRow
 
+MOST = 1_000
+"""So many letters are driven again or given up by one call, unless it says otherwise."""
+
 
 class Letters:
     """The letters of one tenant at a time."""
@@ -19,6 +22,8 @@ class Letters:
         tenant: str,
         *,
         destination: str | None = None,
+        instance: str | None = None,
+        ids: Sequence[str] = (),
         dead: bool | None = True,
         after: int = 0,
         limit: int = 100,
@@ -28,16 +33,40 @@ class Letters:
         `after` is the position of the last one seen; within one destination no letter is left out.
         """
         return await self._store.letters(
-            LetterQuery(destination=destination, tenant=tenant, dead=dead, after=after, limit=limit)
+            LetterQuery(
+                destination=destination,
+                tenant=tenant,
+                instance=instance,
+                ids=tuple(ids),
+                dead=dead,
+                after=after,
+                limit=limit,
+            )
         )
 
-    async def redrive(self, tenant: str, *, destination: str | None = None, ids: Sequence[str] = ()) -> int:
-        """Have dead letters tried again at once, with all their attempts; answers how many."""
-        return await self._store.redrive(_dead(tenant, destination, ids))
+    async def redrive(
+        self,
+        tenant: str,
+        *,
+        destination: str | None = None,
+        instance: str | None = None,
+        ids: Sequence[str] = (),
+        limit: int = MOST,
+    ) -> int:
+        """Have dead letters tried again at once, with all their attempts, the oldest first; how many."""
+        return await self._store.redrive(_dead(tenant, destination, instance, ids, limit=limit))
 
-    async def discard(self, tenant: str, *, destination: str, ids: Sequence[str] = ()) -> int:
-        """Give dead letters of a destination up for good; answers how many."""
-        return await self._store.discard(_dead(tenant, destination, ids))
+    async def discard(
+        self,
+        tenant: str,
+        *,
+        destination: str,
+        instance: str | None = None,
+        ids: Sequence[str] = (),
+        limit: int = MOST,
+    ) -> int:
+        """Give dead letters of a destination up for good, the oldest first; answers how many."""
+        return await self._store.discard(_dead(tenant, destination, instance, ids, limit=limit))
 
     async def retire(self, destination: str) -> bool:
         """Forget a destination that is no more, for all tenants, with its letters; False while one serves it.
@@ -47,5 +76,7 @@ class Letters:
         return await self._store.retire(destination)
 
 
-def _dead(tenant: str, destination: str | None, ids: Sequence[str]) -> LetterQuery:
-    return LetterQuery(destination=destination, tenant=tenant, ids=tuple(ids), dead=True)
+def _dead(
+    tenant: str, destination: str | None, instance: str | None, ids: Sequence[str], *, limit: int
+) -> LetterQuery:
+    return LetterQuery(destination, tenant, instance, tuple(ids), dead=True, limit=limit)

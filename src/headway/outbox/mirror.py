@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any
 
 from headway.clock import milliseconds
 from headway.codec import Value
 from headway.engine.engine import Engine
-from headway.engine.service import LOG, Service
+from headway.engine.lease import Lease
+from headway.engine.service import LOG
 from headway.engine.tail import cursor_of, cursor_text
-from headway.errors import InputError
+from headway.engine.watching import WatchingService
+from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError
 from headway.outbox.redis import Command, RedisServer
 from headway.store.port import Changes, EventQuery, Found, Reads
 from headway.store.rows import Cursor, InstanceRow, Key
 
 PAGE = 200
-LEASE = 30_000
+LEASE_SECONDS = 30.0
 FIELDS = (
     "chart",
     "version",
@@ -71,7 +74,7 @@ class Mirrored(Value):
     snapshot: str
 
 
-class Mirror(Service):
+class Mirror(WatchingService):
     """Follows the log and writes where each instance stands; how far it has come stands in Redis, too.
 
     So it never holds up a send. While Redis is gone it waits, and then goes on where it was; a Redis that
@@ -90,32 +93,24 @@ class Mirror(Service):
         page: int = PAGE,
     ) -> None:
         """`keep` is how long an instance that has ended is still shown."""
-        super().__init__()
-        self._engine, self._store = engine, engine.store
+        super().__init__(engine)
         self._server = RedisServer(server) if isinstance(server, str) else server
         self._prefix, self._page = prefix, page
         self._keep = milliseconds(keep)
-        self._lease = ("", f"mirror:{prefix}")
+        self._lease = Lease(engine.store, f"mirror:{prefix}", engine.node, lasts=LEASE_SECONDS)
         self._place = f"{prefix}:cursor"
         self._held_back = False
 
-    async def start(self) -> None:
-        """Begin to write, at once when this process has committed something."""
-        if self._loop is None:
-            self._engine.watch(self._look)
-        await super().start()
-
     async def stop(self) -> None:
         """Stop, and let another node go on."""
-        if self._loop is not None:
-            self._engine.unwatch(self._look)
         await super().stop()
-        await self._store.let_go([self._lease], self._engine.node)
+        with suppress(StoreError):  # without the database the lease runs out by itself
+            await self._lease.let_go()
         await self._server.close()
 
     async def turn(self) -> bool:
         """Write what is new; True when there is more."""
-        if not await self._store.hold([self._lease], self._engine.node, LEASE):
+        if not await self._lease.held():
             return False
         try:
             return await self._go_on()
@@ -130,13 +125,11 @@ class Mirror(Service):
 
     async def read(self, tenant: str, instance: str) -> Mirrored | None:
         """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
-        [answer] = await self._server.run([("HMGET", self.key((tenant, instance)), *FIELDS)])
-        return None if answer[0] is None else _mirrored((tenant, instance), answer)
+        return await _read(self._server, self._prefix, (tenant, instance))
 
     def key(self, key: Key) -> str:
-        """Where an instance stands: tenants cannot reach into each other, whatever their names."""
-        tenant, instance = key
-        return f"{self._prefix}:{len(tenant)}:{tenant}:{instance}"
+        """Where an instance stands in Redis."""
+        return _place(self._prefix, key)
 
     async def _go_on(self) -> bool:
         """Read on from where Redis is: one that was emptied meanwhile is at the beginning."""
@@ -176,9 +169,33 @@ class Mirror(Service):
         fields = [part for name in FIELDS for part in (name, _text(getattr(row, name)))]
         return "EVAL", KEEP, 1, self.key((row.tenant, row.id)), life, row.seq, expires, *fields
 
-    def _look(self, changes: Changes) -> None:
+    def look(self, changes: Changes) -> None:
+        """Wake up for lines of history."""
         if changes.history:
             self.wake()
+
+
+class RedisMirror:
+    """A mirror in Redis: `Node(…, mirror=RedisMirror(url))` keeps it, and any process can read from it."""
+
+    def __init__(
+        self, server: str | RedisServer, *, prefix: str = "headway", keep: str | float = "1h"
+    ) -> None:
+        """`keep` is how long an instance that has ended is still shown. Raises InputError for a bad URL."""
+        self._server = RedisServer(server) if isinstance(server, str) else server
+        self._prefix, self._keep = prefix, keep
+
+    def on(self, engine: Engine) -> Mirror:
+        """The service that keeps it up to date."""
+        return Mirror(engine, self._server, prefix=self._prefix, keep=self._keep)
+
+    async def read(self, tenant: str, instance: str) -> Mirrored | None:
+        """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
+        return await _read(self._server, self._prefix, (tenant, instance))
+
+    async def close(self) -> None:
+        """Close the connections; who reads again opens new ones."""
+        await self._server.close()
 
 
 class Look:
@@ -199,6 +216,17 @@ class Look:
     def changes(self) -> Changes:
         """None."""
         return Changes()
+
+
+def _place(prefix: str, key: Key) -> str:
+    """Tenants cannot reach into each other, whatever their names."""
+    tenant, instance = key
+    return f"{prefix}:{len(tenant)}:{tenant}:{instance}"
+
+
+async def _read(server: RedisServer, prefix: str, key: Key) -> Mirrored | None:
+    [answer] = await server.run([("HMGET", _place(prefix, key), *FIELDS)])
+    return None if answer[0] is None else _mirrored(key, answer)
 
 
 def _text(value: Any) -> str:

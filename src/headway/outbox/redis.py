@@ -3,26 +3,29 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from redis.asyncio import Redis
-from redis.asyncio.retry import Retry
-from redis.backoff import NoBackoff
-from redis.exceptions import (
-    BusyLoadingError,
-    ClusterDownError,
-    MasterDownError,
-    OutOfMemoryError,
-    ReadOnlyError,
-    RedisError,
-)
-from redis.exceptions import (
-    ConnectionError as LostError,
-)
-from redis.exceptions import (
-    TimeoutError as SlowError,
-)
+try:
+    from redis.asyncio import Redis
+    from redis.asyncio.retry import Retry
+    from redis.backoff import NoBackoff
+    from redis.exceptions import (
+        BusyLoadingError,
+        ClusterDownError,
+        MasterDownError,
+        OutOfMemoryError,
+        ReadOnlyError,
+        RedisError,
+    )
+    from redis.exceptions import (
+        ConnectionError as LostError,
+    )
+    from redis.exceptions import (
+        TimeoutError as SlowError,
+    )
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError('Redis needs its client: pip install "headway[redis]"') from error
 
 from headway.clock import milliseconds
 from headway.errors import InputError
@@ -31,23 +34,47 @@ from headway.outbox.destination import (
     SOON,
     Backoff,
     DeliveryError,
+    Fates,
     Message,
+    PermanentError,
     Terms,
-    Told,
     UnreachableError,
     Wants,
+    deliver_one,
     several,
 )
 from headway.outbox.templates import Template
 
-PAGE = 1_000
+PAGE = 2_000
 REST_SECONDS = 1.0
 LONGEST_STREAM = 100_000
 GONE = (LostError, SlowError, OSError)
 UNFIT = (BusyLoadingError, ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError)
 """It answers, but cannot write at present."""
+UNFIT_WORDS = frozenset({"LOADING", "CLUSTERDOWN", "MASTERDOWN", "OOM", "READONLY", "MISCONF", "NOREPLICAS"})
+"""The same, as the first word of an answer."""
 
-Command = tuple[str | bytes | int, ...]
+Part = str | bytes | int
+Command = tuple[Part, ...]
+# A page is one script: carried out as a whole, and Redis answers only for what it does not take.
+PUBLISH = """
+local problems = {}
+for i = 1, #ARGV, 2 do
+    local said = redis.pcall('PUBLISH', ARGV[i], ARGV[i + 1])
+    if type(said) == 'table' and said.err then table.insert(problems, {(i - 1) / 2, said.err}) end
+end
+return problems
+"""
+ADD = """
+local problems = {}
+for i = 1, #KEYS do
+    local at = 4 * i - 2
+    local said = redis.pcall('XADD', KEYS[i], 'MAXLEN', '~', ARGV[1], '*', 'id', ARGV[at],
+        'type', ARGV[at + 1], 'subject', ARGV[at + 2], 'event', ARGV[at + 3])
+    if type(said) == 'table' and said.err then table.insert(problems, {i - 1, said.err}) end
+end
+return problems
+"""
 
 
 class RedisServer:
@@ -78,6 +105,16 @@ class RedisServer:
         except RedisError as error:
             raise DeliveryError(f"Redis: {_text(error)}") from None
 
+    async def call(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+        """The answer of a script, carried out as a whole. Raises UnreachableError and DeliveryError."""
+        command = ("EVAL", script, len(keys), *keys, *values)
+        try:
+            return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]  # theirs
+        except (*GONE, *UNFIT) as error:
+            raise UnreachableError(f"Redis: {_text(error)}", after=REST_SECONDS) from None
+        except RedisError as error:
+            raise DeliveryError(f"Redis: {_text(error)}") from None
+
     async def close(self) -> None:
         """Close the connections; the next command opens new ones."""
         await self._client.aclose()
@@ -85,7 +122,7 @@ class RedisServer:
 
 
 class RedisDestination(ABC):
-    """What channels and streams have in common: a page of messages in one transaction of Redis."""
+    """What channels and streams have in common: a page of messages in one script of Redis."""
 
     def __init__(
         self,
@@ -108,39 +145,35 @@ class RedisDestination(ABC):
 
     async def deliver(self, message: Message) -> None:
         """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
-        errors: list[Exception | None] = []
-        await self.deliver_all([message], lambda _, error: errors.append(error))
-        if errors[0] is not None:
-            raise errors[0]
+        await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Sequence[Message], told: Told) -> None:
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
         """Write messages in their order, and tell of each."""
-        places: list[int] = []
-        commands: list[Command] = []
+        letters: list[tuple[int, str, Message]] = []
         for place, message in enumerate(messages):
             try:
-                commands.append(self.command(self._place.fill(message), message))
-                places.append(place)
-            except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
-                told(place, error)
-        if commands:
-            for place, answer in zip(places, await self._answers(commands), strict=True):
-                told(place, answer)
+                letters.append((place, self._place.fill(message), message))
+            except PermanentError as error:
+                fates.failed.append((place, error))
+        if not letters:
+            return
+        places = [place for place, _, _ in letters]
+        try:
+            problems = await self.send([(name, message) for _, name, message in letters])
+        except DeliveryError as error:
+            fates.failed += [(place, error) for place in places]
+            return
+        failed = {places[number]: _explained(said.decode(errors="replace")) for number, said in problems}
+        fates.failed += failed.items()
+        fates.arrived += [place for place in places if place not in failed]
 
     async def close(self) -> None:
         """Close the connections."""
         await self._server.close()
 
     @abstractmethod
-    def command(self, place: str, message: Message) -> Command:
-        """What a message is for Redis."""
-
-    async def _answers(self, commands: Sequence[Command]) -> list[Exception | None]:
-        try:
-            answers = await self._server.run(commands)
-        except DeliveryError as error:
-            return [error] * len(commands)
-        return [_problem(answer) for answer in answers]
+    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
+        """Hand over messages and where they go; answers which of them Redis refuses, and why."""
 
 
 class RedisChannel(RedisDestination):
@@ -149,9 +182,13 @@ class RedisChannel(RedisDestination):
     def __init__(self, name: str, channel: str, server: str | RedisServer, **options: Any) -> None:
         super().__init__(f"redis-channel:{name}", channel, server, **options)
 
-    def command(self, place: str, message: Message) -> Command:
+    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
         """A CloudEvent as the payload."""
-        return "PUBLISH", place, cloud_event(message, self._source)
+        parts: list[Part] = []
+        for channel, message in letters:
+            parts += (channel, cloud_event(message, self._source))
+        found: Sequence[tuple[int, bytes]] = await self._server.call(PUBLISH, (), parts)
+        return found
 
 
 class RedisStream(RedisDestination):
@@ -169,17 +206,21 @@ class RedisStream(RedisDestination):
         super().__init__(f"redis-stream:{name}", stream, server, **options)
         self._longest = longest
 
-    def command(self, place: str, message: Message) -> Command:
+    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
         """The message's own id as a field, because the entry's is another at every attempt."""
-        fields = ("id", message.id, "type", message.name, "subject", message.instance)
-        event = cloud_event(message, self._source)
-        return "XADD", place, "MAXLEN", "~", self._longest, "*", *fields, "event", event
+        parts: list[Part] = [self._longest]
+        for _, message in letters:
+            parts += (message.id, message.name, message.instance, cloud_event(message, self._source))
+        names = [name for name, _ in letters]
+        found: Sequence[tuple[int, bytes]] = await self._server.call(ADD, names, parts)
+        return found
 
 
-def _problem(answer: Any) -> Exception | None:
-    if isinstance(answer, (*GONE, *UNFIT)):
-        return UnreachableError(f"Redis: {_text(answer)}", after=REST_SECONDS)
-    return DeliveryError(f"Redis: {_text(answer)}") if isinstance(answer, Exception) else None
+def _explained(said: str) -> Exception:
+    """What Redis says of one message: it may be unable to write anything at present."""
+    if said.partition(" ")[0] in UNFIT_WORDS:
+        return UnreachableError(f"Redis: {said}", after=REST_SECONDS)
+    return DeliveryError(f"Redis: {said}")
 
 
 def _text(error: BaseException) -> str:

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
-from collections.abc import Coroutine, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import replace
 from headway.engine.engine import Engine
-from headway.engine.service import LOG, Service
+from headway.engine.service import LOG
+from headway.engine.watching import WatchingService
 from headway.errors import StoreError
-from headway.outbox.destination import (
-    Bulk,
-    BusyError,
-    DeliveryError,
-    Destination,
-    PermanentError,
-    UnreachableError,
-    message_of,
-)
-from headway.outbox.round import Round
-from headway.store.port import Changes, LetterQuery, MessageQuery, Settlement
+from headway.outbox.delivery import Delivery
+from headway.outbox.destination import Destination
+from headway.outbox.round import Round, Row, key_of
+from headway.store.port import Changes, LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor, Key, LetterRow, MessageRow
 
 LEASE = "30s"
-LONGEST_PAUSE = timedelta(hours=1)
-LONGEST_WAIT = timedelta(days=1)
-LONGEST_ERROR = 500
+MOST_WAITING = 50_000
 
 
-class Relay(Service):
+class Relay(WatchingService):
     """Delivers at least once, in order per instance; of many nodes the one that holds the lease.
 
     A message that is not taken becomes a letter, and what follows of its instance waits behind it as
     letters; other instances go on. Progress and letters are written together after a round. What a
-    crash leaves unwritten is delivered again, with the same id.
+    crash leaves unwritten is delivered again, with the same id. When very many letters wait, no more
+    messages are read until some have gone: they wait in the outbox.
     """
-
-    longest_rest = 1.0
 
     def __init__(
         self,
@@ -51,18 +39,17 @@ class Relay(Service):
         holder: str | None = None,
         lease: str = LEASE,
         page: int | None = None,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
-        super().__init__()
+        super().__init__(engine)
         self.name = f"relay to {destination.name}"
         self.destination = destination
-        self.tally: Counter[str] = Counter()
-        self._engine = engine
-        self._store = engine.store
         self._consumer = destination.name
         self._holder = holder or engine.node
         self._lease = milliseconds(lease)
         self._page = page or destination.terms.page
-        self._quiet_until: datetime | None = None
+        self._most_waiting = most_waiting
+        self._delivery = Delivery(self.name, destination, self._store.now, self.tally)
         self._forget()
 
     def _forget(self) -> None:
@@ -70,31 +57,52 @@ class Relay(Service):
         self._held_since: datetime | None = None
         self._cursor = self._settled = Cursor()
         self._blocked: dict[Key, set[int]] = {}
+        self._waiting = 0
+        self._ahead: tuple[Cursor, MessagePage] | None = None
 
     async def turn(self) -> bool:
         """Try the letters that are due and read on; True when there may be more."""
         try:
             now = await self._store.now()
-            return await self._hold(now) and not self._quiet(now) and await self._go_on()
+            return await self._hold(now) and not self._delivery.is_quiet(now) and await self._go_on()
         except Exception:
             # Nobody knows what of it was written.
             self._forget()
             raise
 
     async def _go_on(self) -> bool:
-        before, terms, wants = self._cursor, self.destination.terms, self.destination.wants
-        due = await self._store.letters(
-            LetterQuery(destination=self._consumer, dead=False, due=True, limit=terms.at_once)
-        )
-        page = await self._store.messages(
-            MessageQuery(after=before, kinds=wants.kinds, tenant=wants.tenant, limit=self._page)
-        )
+        before = self._cursor
+        due, page = await self._read()
         if not await self._work_through(due, page.messages, page.cursor):
             self.tally["lost"] += 1
             LOG.warning("%s: the lease was lost; what was under way may be delivered again", self.name)
             self._forget()
             return True
         return bool(due) or page.cursor != before
+
+    async def _read(self) -> tuple[Sequence[LetterRow], MessagePage]:
+        """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""
+        one, terms = self._delivery.is_probing, self.destination.terms
+        query = LetterQuery(
+            destination=self._consumer, dead=False, due=True, limit=1 if one else terms.at_once
+        )
+        due = await self._store.letters(query)
+        if (one and due) or self._waiting >= self._most_waiting:
+            return due, MessagePage([], self._cursor)
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None and ahead[0] == self._cursor and not one:
+            return due, ahead[1]
+        return due, await self._messages(self._cursor, 1 if one else self._page)
+
+    async def _messages(self, after: Cursor, limit: int) -> MessagePage:
+        wants = self.destination.wants
+        query = MessageQuery(after=after, kinds=wants.kinds, tenant=wants.tenant, limit=limit)
+        return await self._store.messages(query)
+
+    async def _read_ahead(self, cursor: Cursor) -> None:
+        """Have the next page ready when this one is delivered."""
+        with suppress(StoreError):  # who needs it then reads it, and says so
+            self._ahead = (cursor, await self._messages(cursor, self._page))
 
     async def rest(self) -> float:
         """Who does not hold the lease only looks now and then whether it is free."""
@@ -106,20 +114,18 @@ class Relay(Service):
         What is published from now on is delivered, also to a destination that is new.
         """
         if self._loop is None:
-            self._engine.watch(self._look)
             with suppress(StoreError):  # the first turn says so, and tries again
                 await self._hold(await self._store.now())
         await super().start()
 
-    def _look(self, changes: Changes) -> None:
+    def look(self, changes: Changes) -> None:
+        """Wake up for messages that the destination wants."""
         takes = self.destination.wants.takes
         if any(takes(message.tenant, message.kind, message.name) for message in changes.messages):
             self.wake()
 
     async def stop(self) -> None:
         """Stop, and let another node go on at once."""
-        if self._loop is not None:
-            self._engine.unwatch(self._look)
         await super().stop()
         self._forget()
         try:
@@ -152,7 +158,7 @@ class Relay(Service):
 
     async def _begin(self) -> bool:
         """Learn how far the destination has come, and what waits."""
-        self._blocked = {}
+        self._blocked, self._waiting = {}, 0
         cursor = await self._store.consumer(self._consumer)
         if cursor is None:
             first = self.destination.terms.begins == "first"
@@ -171,12 +177,16 @@ class Relay(Service):
                 return True
             after = letters[-1].position
 
-    def _block(self, letter: LetterRow) -> None:
-        self._blocked.setdefault((letter.tenant, letter.instance), set()).add(letter.position)
+    def _block(self, row: Row) -> None:
+        waiting = self._blocked.setdefault(key_of(row), set())
+        self._waiting += row.position not in waiting
+        waiting.add(row.position)
 
     def _unblock(self, letter: LetterRow) -> None:
-        key = (letter.tenant, letter.instance)
+        """It waits no longer; one that was dead and is driven again was not known to wait."""
+        key = key_of(letter)
         waiting = self._blocked.get(key, set())
+        self._waiting -= letter.position in waiting
         waiting.discard(letter.position)
         if not waiting:
             self._blocked.pop(key, None)
@@ -185,7 +195,9 @@ class Relay(Service):
         """Write how far the destination has come; False when the lease is not ours any more."""
         if not always and round_ is None and cursor == self._settled:
             return True
-        letters, delivered = ((), ()) if round_ is None else round_.written(await self._store.now())
+        letters, delivered = (
+            ((), ()) if round_ is None else round_.written(self._consumer, await self._store.now())
+        )
         settlement = Settlement(self._consumer, self._holder, cursor, letters, delivered)
         if not await self._store.settle(settlement):
             self._forget()
@@ -199,16 +211,15 @@ class Relay(Service):
         self, due: Sequence[LetterRow], messages: Sequence[MessageRow], cursor: Cursor
     ) -> bool:
         """Deliver and settle; False when the lease was lost."""
-        takes = self.destination.wants.takes
-        wanted = [each for each in messages if takes(each.tenant, each.kind, each.name)]
+        wanted = self.destination.wants.of(messages)
         if not due and not wanted:
             self._cursor = cursor
             return True
-        letters = [_letter(self._consumer, message) for message in wanted]
-        round_ = Round(due, letters, self._blocked)
+        round_ = Round(due, wanted, self._blocked)
         self.tally["queued"] += len(round_.queued)
+        more = cursor if len(messages) == self._page else None
         try:
-            held = await self._deliver_all(round_)
+            held = await self._deliver_all(round_, more)
         except asyncio.CancelledError:
             # What has arrived is written before the relay stops, so that only what was cut off repeats.
             if not round_.is_untouched:
@@ -222,9 +233,11 @@ class Relay(Service):
         self._learn(round_)
         return True
 
-    async def _deliver_all(self, round_: Round) -> bool:
-        """Work through the lanes, some at a time, and keep the lease meanwhile; False when it is lost."""
-        runners = [asyncio.create_task(walk) for walk in self._walks(round_)]
+    async def _deliver_all(self, round_: Round, more: Cursor | None) -> bool:
+        """Deliver, read what is next, and keep the lease meanwhile; False when it is lost."""
+        walks = self._delivery.walks(round_)
+        ahead = [] if more is None else [self._read_ahead(more)]
+        runners = [asyncio.create_task(walk) for walk in (*walks, *ahead)]
         pending = set(runners)
         try:
             while pending:
@@ -249,137 +262,9 @@ class Relay(Service):
         self.tally["extended"] += 1
         return True
 
-    def _walks(self, round_: Round) -> list[Coroutine[Any, Any, None]]:
-        if isinstance(self.destination, Bulk):
-            return [self._deliver_in_bulk(self.destination, round_)]
-        lanes = iter(round_.lanes)
-        count = min(self.destination.terms.at_once, len(round_.lanes))
-        return [self._walk(lanes, round_) for _ in range(count)]
-
-    async def _deliver_in_bulk(self, destination: Bulk, round_: Round) -> None:
-        letters = round_.trying
-        failures: list[tuple[int, Exception]] = []
-
-        def told(place: int, error: Exception | None) -> None:
-            if error is None:
-                self.tally["delivered"] += 1
-                round_.arrived(letters[place])
-            else:
-                failures.append((place, error))
-
-        again = sum(1 for letter in letters if letter.attempts)
-        self.tally["retried"] += again
-        self.tally["tried"] += len(letters) - again
-        await destination.deliver_all([*map(message_of, letters)], told)
-        await self._judge([(letters[place], error) for place, error in sorted(failures)], round_)
-
-    async def _judge(self, failures: Sequence[tuple[LetterRow, Exception]], round_: Round) -> None:
-        """Decide about failures in the order of the messages; what waits behind one was not tried."""
-        behind: set[Key] = set()
-        for letter, error in failures:
-            key = (letter.tenant, letter.instance)
-            if key in behind:
-                continue
-            if isinstance(error, PermanentError):
-                self._bury(letter, error, round_)
-            elif isinstance(error, UnreachableError):
-                behind.add(key)
-                await self._leave_alone(error)
-            elif not await self._failed(letter, error, round_):
-                behind.add(key)
-
-    async def _leave_alone(self, error: UnreachableError) -> None:
-        """The destination is not there: its messages stay where they are, none the worse for it."""
-        if self._quiet_until is None:
-            self.tally["unreachable"] += 1
-            LOG.warning("%s: %s; going on in %.1f s", self.name, _text(error), error.after)
-            self._quiet_until = await self._store.now() + timedelta(seconds=error.after)
-
-    async def _walk(self, lanes: Iterator[list[LetterRow]], round_: Round) -> None:
-        for lane in lanes:
-            for letter in lane:
-                if self._quiet_until is not None or not await self._try(letter, round_):
-                    break
-
-    async def _try(self, letter: LetterRow, round_: Round) -> bool:
-        """Deliver one message; False when those behind it must wait."""
-        self.tally["retried" if letter.attempts else "tried"] += 1
-        try:
-            await self.destination.deliver(message_of(letter))
-        except PermanentError as error:
-            self._bury(letter, error, round_)
-            return True
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            return await self._failed(letter, DeliveryError(f"cancelled: {error}"), round_)
-        except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
-            return await self._failed(letter, error, round_)
-        self.tally["delivered"] += 1
-        round_.arrived(letter)
-        return True
-
-    async def _failed(self, letter: LetterRow, error: Exception, round_: Round) -> bool:
-        wait = self.destination.terms.backoff.wait(letter.id, letter.attempts + 1)
-        if wait is None:
-            self._bury(letter, error, round_)
-            return True
-        self.tally["failed"] += 1
-        LOG.info("%s: %s of %s/%s failed: %s", self.name, *_place(letter), _text(error))
-        pause = timedelta(milliseconds=wait)
-        if isinstance(error, DeliveryError):
-            asked = timedelta(seconds=min(error.after, LONGEST_WAIT.total_seconds()))
-            pause = max(pause, asked)
-            if isinstance(error, BusyError) and asked:
-                self._quiet_until = await self._store.now() + min(asked, LONGEST_PAUSE)
-        round_.failed(replace(letter, attempts=letter.attempts + 1, error=_text(error)), pause)
-        return False
-
-    def _bury(self, letter: LetterRow, error: Exception, round_: Round) -> None:
-        self.tally["failed"] += 1
-        self.tally["dead"] += 1
-        text = _text(error)
-        LOG.warning("%s: %s of %s/%s is dead: %s", self.name, *_place(letter), text)
-        round_.died(replace(letter, attempts=letter.attempts + 1, error=text, dead=True))
-
     def _learn(self, round_: Round) -> None:
         """Remember who waits now, and who does not any more."""
         for letter in round_.ended():
             self._unblock(letter)
-        for letter in round_.waiting():
-            self._block(letter)
-
-    def _quiet(self, now: datetime) -> bool:
-        """Whether the destination has asked to be left alone until later."""
-        if self._quiet_until is not None and now >= self._quiet_until:
-            self._quiet_until = None
-        return self._quiet_until is not None
-
-
-def _letter(destination: str, message: MessageRow) -> LetterRow:
-    """A message as a letter that nobody has tried: due as soon as it is the first of its instance."""
-    return LetterRow(
-        destination=destination,
-        tenant=message.tenant,
-        id=message.id,
-        instance=message.instance,
-        kind=message.kind,
-        name=message.name,
-        data=message.data,
-        at=message.at,
-        position=message.position,
-        attempts=0,
-        due=message.at,
-        error="",
-    )
-
-
-def _place(letter: LetterRow) -> tuple[str, str, str]:
-    return letter.name, letter.tenant, letter.instance
-
-
-def _text(error: Exception) -> str:
-    """What went wrong, printable and short; our own errors speak for themselves."""
-    said = str(error) if isinstance(error, DeliveryError) else f"{type(error).__name__}: {error}"
-    return "".join(char if char.isprintable() else " " for char in said[:LONGEST_ERROR])
+        for row in round_.waiting():
+            self._block(row)

@@ -2,53 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from headway.codec import replace
-from headway.store.rows import Key, LetterRow
+from headway.store.rows import Key, LetterRow, MessageRow
+
+Row = MessageRow | LetterRow
+"""A message that nobody has tried yet, or one that was not taken before."""
 
 
 class Round:
-    """Letters that are due and new messages, in lanes: one for each instance, in order.
+    """Letters that are due and new messages; until something is known of one, it counts as not tried.
 
-    All that is to be tried stands in `trying`, too, in the order of the log.
-
-    Until something is known of a message, it counts as not tried: `written` is true at any time.
+    `trying` is what is to be tried, in the order of the log; `queued` waits behind letters of its instance.
+    `written` is true at any time.
     """
 
-    def __init__(self, due: Sequence[LetterRow], new: Sequence[LetterRow], blocked: Collection[Key]) -> None:
-        trying = {(letter.tenant, letter.instance) for letter in due}
-        lanes: dict[Key, list[LetterRow]] = {}
-        self.queued: list[LetterRow] = []
-        for letter in new:
-            key = (letter.tenant, letter.instance)
-            if key in blocked or key in trying:
-                self.queued.append(letter)
-            else:
-                lanes.setdefault(key, []).append(letter)
-        self.lanes = [*([letter] for letter in due), *lanes.values()]
-        self.trying = [*due, *(letter for letter in new if (letter.tenant, letter.instance) in lanes)]
-        self._stored = {letter.position for letter in due}
-        self._untried = {letter.position: letter for lane in self.lanes for letter in lane}
-        self._arrived: list[LetterRow] = []
-        self._failed: list[tuple[LetterRow, timedelta]] = []
-        self._dead: list[LetterRow] = []
+    def __init__(self, due: Sequence[LetterRow], new: Sequence[MessageRow], blocked: Collection[Key]) -> None:
+        self.due = due
+        self.queued: Sequence[MessageRow] = ()
+        self.trying: Sequence[Row] = new
+        if due or blocked:
+            busy = {*map(key_of, due), *blocked}
+            self.queued = [row for row in new if key_of(row) in busy]
+            self.trying = [*due, *(row for row in new if key_of(row) not in busy)]
+        self._arrived: set[int] = set()
+        self._failed: dict[int, tuple[LetterRow, timedelta]] = {}
+        self._dead: dict[int, LetterRow] = {}
 
-    def arrived(self, letter: LetterRow) -> None:
-        """The destination has taken it."""
-        del self._untried[letter.position]
-        self._arrived.append(letter)
+    def lanes(self) -> list[list[Row]]:
+        """What is to be tried, one lane for each instance, in order."""
+        lanes: dict[Key, list[Row]] = {}
+        for row in self.trying:
+            lanes.setdefault(key_of(row), []).append(row)
+        return [*lanes.values()]
+
+    def arrived(self, rows: Iterable[Row]) -> None:
+        """The destination has taken them."""
+        self._arrived.update(row.position for row in rows)
 
     def failed(self, letter: LetterRow, pause: timedelta) -> None:
         """It is to be tried again after a pause."""
-        del self._untried[letter.position]
-        self._failed.append((letter, pause))
+        self._failed[letter.position] = (letter, pause)
 
     def died(self, letter: LetterRow) -> None:
         """It is not tried any more."""
-        del self._untried[letter.position]
-        self._dead.append(letter)
+        self._dead[letter.position] = letter
 
     @property
     def is_untouched(self) -> bool:
@@ -56,20 +56,52 @@ class Round:
         return not self._arrived and not self._failed and not self._dead and not self.queued
 
     def ended(self) -> Iterator[LetterRow]:
-        """What blocks nobody any more."""
-        yield from self._arrived
-        yield from self._dead
+        """Letters that block nobody any more."""
+        return (row for row in self.due if row.position in self._arrived or row.position in self._dead)
 
-    def waiting(self) -> Iterator[LetterRow]:
+    def waiting(self) -> Iterator[Row]:
         """What has to be tried, now or later, before the messages that follow."""
-        yield from self._untried.values()
-        yield from (letter for letter, _ in self._failed)
+        yield from self._untried()
+        yield from (letter for letter, _ in self._failed.values())
         yield from self.queued
 
-    def written(self, now: datetime) -> tuple[tuple[LetterRow, ...], tuple[int, ...]]:
+    def written(self, consumer: str, now: datetime) -> tuple[tuple[LetterRow, ...], tuple[int, ...]]:
         """The letters to write, and the positions of those that have arrived."""
-        letters = [letter for letter in self._untried.values() if letter.position not in self._stored]
-        letters += [replace(letter, due=now + pause) for letter, pause in self._failed]
-        letters += [*self._dead, *self.queued]
-        delivered = [letter.position for letter in self._arrived if letter.position in self._stored]
+        new = [row for row in (*self._untried(), *self.queued) if isinstance(row, MessageRow)]
+        letters = [letter_of(consumer, row) for row in new]
+        letters += [replace(letter, due=now + pause) for letter, pause in self._failed.values()]
+        letters += self._dead.values()
+        delivered = [letter.position for letter in self.due if letter.position in self._arrived]
         return tuple(letters), tuple(delivered)
+
+    def _untried(self) -> list[Row]:
+        if len(self._arrived) == len(self.trying):
+            return []
+        known = {*self._arrived, *self._failed, *self._dead}
+        return [row for row in self.trying if row.position not in known]
+
+
+def key_of(row: Row) -> Key:
+    """The instance that a message is of."""
+    return row.tenant, row.instance
+
+
+def letter_of(consumer: str, row: Row) -> LetterRow:
+    """A message as a letter: one that nobody has tried is due as soon as it is the first of its instance."""
+    if isinstance(row, LetterRow):
+        return row
+    return LetterRow(
+        destination=consumer,
+        tenant=row.tenant,
+        id=row.id,
+        instance=row.instance,
+        kind=row.kind,
+        name=row.name,
+        data=row.data,
+        at=row.at,
+        position=row.position,
+        attempts=0,
+        due=row.at,
+        error="",
+        trace=row.trace,
+    )

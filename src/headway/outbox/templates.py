@@ -26,6 +26,7 @@ class Template:
         self.text = text
         parts = FIELD.split(text)
         self._texts, self._paths = parts[::2], parts[1::2]
+        self._looks_inside = any(path not in OWN for path in self._paths)
         if not text or any("{" in part or "}" in part for part in self._texts):
             raise InputError(f"not a template: {text!r}")
         for path in self._paths:
@@ -36,16 +37,16 @@ class Template:
         """The text for a message; raises PermanentError when the message has nothing for a field."""
         if not self._paths:
             return self.text
+        data = message.data if self._looks_inside else None
         filled = [self._texts[0]]
         for path, text in zip(self._paths, self._texts[1:], strict=True):
-            filled += (_value(message, path), text)
+            filled += (_value(message, data, path), text)
         return "".join(filled)
 
 
-def _value(message: Message, path: str) -> str:
+def _value(message: Message, data: Any, path: str) -> str:
     if path in OWN:
         return str(getattr(message, path))
-    data = message.data
     inner = data.get("data") if isinstance(data, dict) else None
     for where in (data, inner):
         found = _at(where, path.split("."))

@@ -11,10 +11,14 @@ from email.utils import parsedate_to_datetime
 from functools import cache
 from urllib.parse import quote
 
-import httpx
+try:
+    import httpx
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError('webhooks need httpx: pip install "headway[webhooks]"') from error
 
 from headway.clock import Clock, SystemClock, milliseconds
-from headway.codec import encode
+from headway.codec import encode, verbatim
+from headway.engine.trace import CURRENT
 from headway.outbox.addresses import Resolve, is_public, resolve
 from headway.outbox.destination import (
     BusyError,
@@ -107,6 +111,8 @@ class Webhook:
             "content-length": str(len(body)),
             **signed(self.endpoint.keys, message.id, self._clock.now(), body),
         }
+        if trace := CURRENT.get() or message.trace:
+            headers["traceparent"] = trace
         failure: Exception = OSError("the name has no address")
         for address in await self._addresses():
             try:
@@ -164,7 +170,7 @@ def body_of(message: Message) -> bytes:
         {
             "type": message.name,
             "timestamp": message.at,
-            "data": message.data,
+            "data": verbatim(message.text),
             "instance": message.instance,
             "tenant": message.tenant,
         }

@@ -1,0 +1,179 @@
+"""Delivery: what a relay does with a round, and when it leaves a destination alone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from headway.codec import replace
+from headway.engine.service import LOG
+from headway.outbox.breaker import Breaker
+from headway.outbox.destination import (
+    Bulk,
+    BusyError,
+    DeliveryError,
+    Destination,
+    Fates,
+    PermanentError,
+    UnreachableError,
+    message_of,
+)
+from headway.outbox.round import Round, Row, key_of, letter_of
+from headway.store.rows import Key, LetterRow
+
+LONGEST_PAUSE = timedelta(hours=1)
+LONGEST_WAIT = timedelta(days=1)
+LONGEST_ERROR = 500
+
+
+class Delivery:
+    """Hands the messages of rounds to a destination, and decides about those that are not taken."""
+
+    def __init__(
+        self, name: str, destination: Destination, now: Callable[[], Awaitable[datetime]], tally: Counter[str]
+    ) -> None:
+        self._name, self._destination, self._now, self._tally = name, destination, now, tally
+        self._breaker = Breaker()
+        self._quiet_until: datetime | None = None
+
+    @property
+    def is_probing(self) -> bool:
+        """Whether no more than one message is to be tried."""
+        return self._breaker.is_probing
+
+    def is_quiet(self, now: datetime) -> bool:
+        """Whether the destination is to be left alone until later."""
+        if self._quiet_until is not None and now >= self._quiet_until:
+            self._quiet_until = None
+        return self._quiet_until is not None
+
+    def walks(self, round_: Round) -> list[Coroutine[Any, Any, None]]:
+        """What has to run, side by side, to deliver a round."""
+        if isinstance(self._destination, Bulk):
+            return [self._deliver_in_bulk(self._destination, round_)] if round_.trying else []
+        lanes = round_.lanes()
+        left = iter(lanes)
+        return [self._walk(left, round_) for _ in range(min(self._destination.terms.at_once, len(lanes)))]
+
+    async def _deliver_in_bulk(self, destination: Bulk, round_: Round) -> None:
+        rows, fates = round_.trying, Fates()
+        again = sum(1 for letter in round_.due if letter.attempts)
+        self._tally["retried"] += again
+        self._tally["tried"] += len(rows) - again
+        try:
+            await destination.deliver_all(map(message_of, rows), fates)
+        finally:
+            self._tally["delivered"] += len(fates.arrived)
+            round_.arrived([rows[place] for place in fates.arrived])
+        if fates.arrived:
+            self._answered()
+        await self._judge([(rows[place], error) for place, error in sorted(fates.failed, key=_first)], round_)
+
+    async def _judge(self, failures: Sequence[tuple[Row, Exception]], round_: Round) -> None:
+        """Decide about failures in the order of the messages; what waits behind one was not tried."""
+        behind: set[Key] = set()
+        for row, error in failures:
+            key = key_of(row)
+            if key not in behind and not await self._decide(row, error, round_):
+                behind.add(key)
+
+    async def _walk(self, lanes: Iterator[Sequence[Row]], round_: Round) -> None:
+        for lane in lanes:
+            for row in lane:
+                if self._quiet_until is not None or not await self._try(row, round_):
+                    break
+
+    async def _try(self, row: Row, round_: Round) -> bool:
+        """Deliver one message; False when those behind it must wait."""
+        message = message_of(row)
+        self._tally["retried" if message.attempt > 1 else "tried"] += 1
+        try:
+            await self._destination.deliver(message)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return await self._decide(row, DeliveryError(f"cancelled: {error}"), round_)
+        except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
+            return await self._decide(row, error, round_)
+        self._tally["delivered"] += 1
+        self._answered()
+        round_.arrived([row])
+        return True
+
+    async def _decide(self, row: Row, error: Exception, round_: Round) -> bool:
+        """Decide about a message that was not taken; False when those behind it must wait."""
+        if isinstance(error, UnreachableError):
+            await self._leave_alone(error)
+            return False
+        letter = letter_of(self._destination.name, row)
+        letter = replace(letter, attempts=letter.attempts + 1, error=_text(error))
+        self._tally["failed"] += 1
+        if isinstance(error, PermanentError):
+            self._answered()
+            return self._bury(letter, round_)
+        pause = await self._pause(letter, error)
+        if pause is None:
+            return self._bury(letter, round_)
+        LOG.info("%s: %s of %s/%s failed: %s", self._name, *_place(letter), letter.error)
+        round_.failed(letter, pause)
+        return False
+
+    async def _pause(self, letter: LetterRow, error: Exception) -> timedelta | None:
+        """How long a message waits for its next attempt, if there is one; the destination may want a rest."""
+        await self._count(letter)
+        wait = self._destination.terms.backoff.wait(letter.id, letter.attempts)
+        if wait is None:
+            return None
+        pause = timedelta(milliseconds=wait)
+        if not isinstance(error, DeliveryError):
+            return pause
+        asked = timedelta(seconds=min(error.after, LONGEST_WAIT.total_seconds()))
+        if isinstance(error, BusyError) and asked:
+            self._quiet_until = await self._now() + min(asked, LONGEST_PAUSE)
+        return max(pause, asked)
+
+    def _bury(self, letter: LetterRow, round_: Round) -> bool:
+        self._tally["dead"] += 1
+        LOG.warning("%s: %s of %s/%s is dead: %s", self._name, *_place(letter), letter.error)
+        round_.died(replace(letter, dead=True))
+        return True
+
+    async def _leave_alone(self, error: UnreachableError) -> None:
+        """The destination is not there: its messages stay where they are, none the worse for it."""
+        if self._quiet_until is None:
+            self._tally["unreachable"] += 1
+            LOG.warning("%s: %s; going on in %.1f s", self._name, _text(error), error.after)
+            self._quiet_until = await self._now() + timedelta(seconds=error.after)
+
+    async def _count(self, letter: LetterRow) -> None:
+        """Leave the destination alone when messages are not to blame for so many failures."""
+        if self._quiet_until is not None:
+            return
+        pause = self._breaker.failed(key_of(letter))
+        if pause is not None:
+            self._tally["paused"] += 1
+            said = "%s takes nothing, last: %s; one message is tried in %.0f s"
+            LOG.warning(said, self._name, letter.error, pause.total_seconds())
+            self._quiet_until = await self._now() + pause
+
+    def _answered(self) -> None:
+        if self._breaker.answered():
+            LOG.warning("%s takes messages again", self._name)
+
+
+def _first(failure: tuple[int, Exception]) -> int:
+    return failure[0]
+
+
+def _place(letter: LetterRow) -> tuple[str, str, str]:
+    return letter.name, letter.tenant, letter.instance
+
+
+def _text(error: Exception) -> str:
+    """What went wrong, printable and short; our own errors speak for themselves."""
+    said = str(error) if isinstance(error, DeliveryError) else f"{type(error).__name__}: {error}"
+    return "".join(char if char.isprintable() else " " for char in said[:LONGEST_ERROR])

@@ -1,0 +1,182 @@
+"""A destination that takes nothing is left alone; when much waits for it, the rest waits in the outbox."""
+
+import logging
+
+import pytest
+
+from headway.outbox.breaker import IN_A_ROW, Breaker
+from headway.outbox.destination import DeliveryError, PermanentError, UnreachableError
+from headway.store import postgres_messages, sqlite_messages
+from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
+from headway.testing import FakeClock
+from tests.outbox.world import Reader, always, at_first, publish, relay_to, until_idle
+
+pytestmark = pytest.mark.mission("ENG-5", "ENG-17")
+
+NO = DeliveryError("no answer")
+
+
+def names(count: int) -> list[str]:
+    """So many instances, in the order of their names."""
+    return [f"i{number:02}" for number in range(count)]
+
+
+async def test_a_destination_that_takes_nothing_is_tried_with_one_message_at_a_time(
+    store: Store, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Ten instances in a row are enough; the pauses grow; when a probe arrives all the others follow."""
+    for name in names(14):
+        await publish(store, name, "m")
+    reader = Reader(m=always(NO))
+    relay = relay_to(store, reader, at_once=1)
+    tried = []
+    with caplog.at_level(logging.WARNING):
+        for pause in ("4s", "1s", "9s", "1s", "19s"):
+            await until_idle(relay)
+            tried.append(len(reader.given))
+            clock.advance(pause)
+        await until_idle(relay)
+    assert [*tried, len(reader.given)] == [10, 10, 11, 11, 12, 12]
+    assert (relay.tally["paused"], relay.tally["delivered"]) == (3, 0)
+    reader.moods.clear()
+    clock.advance("1s")
+    await until_idle(relay)
+    clock.advance("10s")
+    await until_idle(relay)
+    assert {message.instance for message in reader.taken} == {*names(14)}
+    assert not await store.letters(LetterQuery())
+    said = [record.getMessage() for record in caplog.records]
+    assert said[0] == "relay to subscriber:reader takes nothing, last: no answer; one message is tried in 5 s"
+
+
+async def test_instances_that_fail_among_others_do_not_stop_the_others(store: Store) -> None:
+    """Nine fail, one arrives, nine fail: the destination is there."""
+    failing = Reader(bad=always(NO))
+    for group in ("a", "b", "c"):
+        for number in range(IN_A_ROW - 1):
+            await publish(store, f"{group}{number}", "bad")
+        await publish(store, f"{group}-good", "good")
+    relay = relay_to(store, failing, at_once=1)
+    await until_idle(relay)
+    assert failing.names == ["good"] * 3
+    assert relay.tally["paused"] == 0
+
+
+async def test_one_instance_that_fails_again_and_again_is_its_own_trouble(
+    store: Store, clock: FakeClock
+) -> None:
+    """Only failures of different instances say something of the destination."""
+    reader = Reader(m=always(NO))
+    relay = relay_to(store, reader)
+    for number in range(4):
+        await publish(store, "a", "m", *(["m"] * number))
+    for _ in range(30):
+        await until_idle(relay)
+        clock.advance("10s")
+    assert len(reader.given) > IN_A_ROW
+    assert relay.tally["paused"] == 0
+
+
+async def test_an_answer_for_good_is_an_answer(store: Store) -> None:
+    """Who says "never" is there: twenty dead letters do not stop the relay."""
+    reader = Reader(m=always(PermanentError("gone")))
+    for name in names(20):
+        await publish(store, name, "m")
+    relay = relay_to(store, reader, at_once=1)
+    await until_idle(relay)
+    assert (len(reader.given), relay.tally["paused"]) == (20, 0)
+
+
+def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:
+    """Five seconds, ten, twenty, up to five minutes; after an answer ten more failures are needed."""
+    breaker = Breaker()
+    pauses = [breaker.failed(("t", f"{number}")) for number in range(IN_A_ROW + 40)]
+    seconds = [pause.total_seconds() for pause in pauses if pause is not None]
+    assert seconds[:4] == [5, 10, 20, 40]
+    assert max(seconds) == seconds[-1] == 300
+    assert breaker.answered()
+    assert not breaker.answered()
+    assert breaker.failed(("t", "x")) is None
+
+
+async def test_a_destination_that_is_not_there_costs_no_attempt_one_by_one_either(
+    store: Store, clock: FakeClock
+) -> None:
+    """Nothing is written about the messages, and they arrive with their first attempt."""
+    reader = Reader(m=at_first(UnreachableError("not there", after=5)))
+    await publish(store, "a", "m", "m")
+    await publish(store, "b", "m")
+    relay = relay_to(store, reader, at_once=1)
+    await until_idle(relay)
+    assert (len(reader.given), await store.letters(LetterQuery())) == (1, [])
+    clock.advance("5s")
+    await until_idle(relay)
+    assert {message.attempt for message in reader.given} == {1}
+    assert len(reader.taken) == 3
+
+
+async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, clock: FakeClock) -> None:
+    """What a relay knows is bounded, however long an instance fails; all arrives in order in the end."""
+    reader = Reader(bad=always(NO))
+    relay = relay_to(store, reader, page=10)
+    relay._most_waiting = 25
+    await publish(store, "a", "bad", *(f"m{number}" for number in range(60)))
+    await publish(store, "b", "other")
+    await until_idle(relay)
+    assert len(await store.letters(LetterQuery(limit=1_000))) == relay._waiting == 30
+    reader.moods.clear()
+    clock.advance("10s")
+    await until_idle(relay)
+    assert [message.name for message in reader.taken if message.instance == "a"] == [
+        "bad",
+        *(f"m{number}" for number in range(60)),
+    ]
+    assert (relay._waiting, relay._blocked) == (0, {})
+
+
+async def test_the_next_page_is_read_while_this_one_is_on_its_way(store: Store) -> None:
+    """A full page is followed by another, so its reading does not wait for the delivery."""
+    log: list[str] = []
+
+    class Watching:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def messages(self, query: MessageQuery) -> object:
+            log.append("read")
+            return await store.messages(query)
+
+        async def settle(self, settlement: Settlement) -> bool:
+            log.append("settle")
+            return await store.settle(settlement)
+
+    await publish(store, "a", "one", "two", "three", "four", "five")
+    reader = Reader()
+    relay = relay_to(Watching(), reader, page=2)
+    await until_idle(relay)
+    assert reader.names == ["one", "two", "three", "four", "five"]
+    assert log == ["settle", "read", "read", "settle", "read", "settle", "settle", "read"]
+
+
+async def test_a_page_holds_only_so_much_data(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Large messages come in smaller pages, one at least; none is left out."""
+    monkeypatch.setattr(sqlite_messages, "MOST_CHARACTERS", 250)
+    monkeypatch.setattr(postgres_messages, "MOST_BYTES", 250)
+    reader = Reader()
+    await publish(store, "a", *(f"m{number}" for number in range(7)), data="x" * 98)
+    await publish(store, "a", "large", data="x" * 1_000)
+    await publish(store, "a", "small", "last")
+    first = await store.messages(MessageQuery(limit=100))
+    assert [row.name for row in first.messages] == ["m0", "m1", "m2"]
+    await until_idle(relay_to(store, reader))
+    assert reader.names == [*(f"m{number}" for number in range(7)), "large", "small", "last"]
+
+
+async def test_text_that_needs_care_arrives_as_it_was(store: Store) -> None:
+    """Quotes, control characters and what is beyond the basic plane, in names and in data."""
+    odd = 'a "b" \\ \n \t \x1f é Ω 😀 \u2028'
+    reader = Reader()
+    await publish(store, odd, "m", data={"odd": odd, "number": 1.5, "none": None})
+    await until_idle(relay_to(store, reader))
+    [seen] = reader.taken
+    assert (seen.instance, seen.data) == (odd, {"odd": odd, "number": 1.5, "none": None})
