@@ -12,7 +12,7 @@ from tests.store.postgres_server import PostgresServer
 
 TABLES = (
     "chart_version instance history timer work ask ask_audience outbox consumer letter lease pace idempotency"
-    " record counter"
+    " record counter api_key key_note"
 )
 CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
 

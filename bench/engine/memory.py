@@ -22,7 +22,7 @@ async def _visit(address: str, size: int, sends: int) -> None:
         await timers.stop()
 
 
-def _peak() -> float:
+def peak() -> float:
     """In MiB. What `getrusage` tells is not less than what the parent had when it started this process."""
     status = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
     [line] = [line for line in status if line.startswith("VmHWM:")]
@@ -31,4 +31,4 @@ def _peak() -> float:
 
 if __name__ == "__main__":
     asyncio.run(_visit(sys.argv[1], int(sys.argv[2]), int(sys.argv[3])))
-    print(json.dumps({"peak": _peak()}))
+    print(json.dumps({"peak": peak()}))

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import Callable, Coroutine
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -83,6 +83,10 @@ class Places:
     def loop(self) -> asyncio.Runner:
         """The loop on which all engines run."""
         return self._stack.enter_context(asyncio.Runner())
+
+    def enter(self, context: AbstractContextManager[T]) -> T:
+        """What a context gives, until the end."""
+        return self._stack.enter_context(context)
 
     def at_end(self, close: Callable[[], None]) -> None:
         """Do something at the end, before what was done earlier is closed."""

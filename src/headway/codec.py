@@ -40,6 +40,11 @@ def decode(kind: type[T], text: bytes | str) -> T:
         raise InputError(f"not a {_name(kind)}: {error}") from error
 
 
+def verbatim(text: str | None) -> object:
+    """A JSON text as a part of a larger value that is encoded: it is not looked at again."""
+    return None if text is None else msgspec.Raw(text)
+
+
 def to_data(value: object) -> Any:
     """The value as plain dicts, lists, strings and numbers."""
     try:

@@ -89,6 +89,10 @@ class UnknownAskError(EngineError):
     """The tenant has no ask of this id."""
 
 
+class UnknownKeyError(EngineError):
+    """The tenant has no API key of this id, or only one that is revoked and cannot change any more."""
+
+
 class LinkError(EngineError):
     """A link is forged, has run out, or was used for another answer."""
 

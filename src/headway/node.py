@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Self
+from typing import Protocol, Self
 
 from headway.clock import Clock
 from headway.engine.announce import Announcer
@@ -17,7 +18,7 @@ from headway.engine.facts import Given
 from headway.engine.service import LOG, Service
 from headway.engine.tail import Tail
 from headway.engine.tenant import Tenant
-from headway.errors import InputError
+from headway.errors import EngineError, InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.instances import Instances
@@ -38,6 +39,13 @@ DEFAULT_TENANT = "default"
 WOKEN_BY = {"work": Worker, "timers": Timers, "messages": Relay, "events": Tail}
 
 
+class Companion(Protocol):
+    """What a node is to keep beside its database, such as a mirror of it."""
+
+    def on(self, engine: Engine) -> Service:
+        """The service that does so."""
+
+
 class Node:
     """Keeps lives going: sends events, runs work, fires timers, delivers messages, clears up.
 
@@ -52,6 +60,7 @@ class Node:
         *,
         handlers: Handlers | None = None,
         destinations: Sequence[Destination | Endpoint] = (),
+        mirror: Companion | None = None,
         facts: Given | None = None,
         secrets: Sequence[str] = (),
         retention: Retention | None = None,
@@ -63,10 +72,11 @@ class Node:
     ) -> None:
         """`database` is `sqlite:///file.db`, made when it is missing, or `postgresql://user@host/name`.
 
-        `destinations` are webhook endpoints and subscribers. `secrets` sign the links by which people
-        answer without a login. A `name` that a node keeps lets it take up its own leases at once when it
-        starts again; no two nodes may have the same. A `clock` takes the place of the database's time, for
-        tests. The rest is explained at Engine, Worker and Upkeep.
+        `destinations` are webhook endpoints, subscribers, Kafka and Redis; `mirror` is a RedisMirror.
+        `secrets` sign the links by which people answer without a login. A `name` that a node keeps lets it
+        take up its own leases at once when it starts again; no two nodes may have the same. A `clock` takes
+        the place of the database's time, and of the time by which work takes too long, for tests. The rest
+        is explained at Engine, Worker and Upkeep.
         """
         if handlers is not None and not isinstance(handlers, Handlers):
             raise InputError("handlers is a Handlers(), in which functions are registered")
@@ -84,17 +94,22 @@ class Node:
         if doubles := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"several destinations are called {', '.join(doubles)}")
         self.relays = [Relay(self.engine, each) for each in served]
-        self.worker = (
-            Worker(self.engine, handlers, queues=queues, capacity=capacity) if handlers is not None else None
-        )
+        self.worker = None
+        if handlers is not None:
+            self.worker = Worker(
+                self.engine, handlers, queues=queues, capacity=capacity, monotonic=_monotonic(clock)
+            )
+            self.engine.has_hands_for = _hands(self.worker)
+        self.mirror = None if mirror is None else mirror.on(self.engine)
         self._announcer = Announcer(self.engine)
+        self._runs = False
 
     @property
     def services(self) -> list[Service]:
         """All that runs in the background."""
-        workers = [] if self.worker is None else [self.worker]
         own = [self.tail, self.timers, self.rescue, self.upkeep]
-        return [*own, *self.relays, *workers, self._announcer]
+        chosen = [service for service in (self.mirror, self.worker) if service is not None]
+        return [*own, *self.relays, *chosen, self._announcer]
 
     def tenant(self, name: str = DEFAULT_TENANT) -> Tenant:
         """The engine as one tenant sees it."""
@@ -115,8 +130,16 @@ class Node:
             await self.engine.close()
 
     async def start(self) -> None:
-        """Open the database and begin to run."""
-        await self.open()
+        """Open the database and begin to run; raises EngineError when it runs already."""
+        if self._runs:
+            raise EngineError("the node runs already: stop it before you start it again")
+        self._runs = True
+        try:
+            await self.open()
+        except BaseException:
+            self._runs = False
+            raise
+        self._warn_of_missing_handlers()
         try:
             await self.engine.store.listen(self._heard)
             for service in self.services:
@@ -127,6 +150,7 @@ class Node:
 
     async def stop(self) -> None:
         """Take no new work, finish what is under way, hand back what does not finish, and close."""
+        self._runs = False
         failures = []
         for service in reversed(self.services):
             try:
@@ -161,6 +185,29 @@ class Node:
         for service in self.services:
             if isinstance(service, WOKEN_BY.get(topic, ())):
                 service.wake()
+        if topic == "events" and self.mirror is not None:
+            self.mirror.wake()
+
+    def _warn_of_missing_handlers(self) -> None:
+        """Work that nobody does waits in silence: say so while somebody looks at the log."""
+        if self.worker is None:
+            return
+        users: dict[tuple[str, str], list[str]] = {}
+        for chart in self.engine.charts:
+            for state in chart.model.states:
+                if state.run is not None and state.run.queue in self.worker.queues:
+                    users.setdefault((state.run.handler, state.run.queue), []).append(
+                        f"{chart.name} v{chart.version} in {state.id}"
+                    )
+        for (handler, queue), places in users.items():
+            if handler not in self.worker.handlers.names:
+                LOG.warning(
+                    "no handler here is called %s, which queue %s brings (%s): that work waits until a"
+                    " process has one",
+                    handler,
+                    queue,
+                    ", ".join(places),
+                )
 
     async def _make_file(self) -> None:
         if self._address is not None and _is_missing_file(self._address):
@@ -171,9 +218,19 @@ class Node:
 def _served(destination: Destination | Endpoint) -> Destination:
     if not isinstance(destination, Endpoint):
         return destination
-    from headway.outbox.webhook import Webhook  # noqa: PLC0415 - who sends no webhooks needs no HTTP client
-
+    try:
+        from headway.outbox.webhook import Webhook  # noqa: PLC0415 - who sends no webhooks needs no client
+    except ModuleNotFoundError as error:
+        raise InputError(str(error)) from error
     return Webhook(destination)
+
+
+def _hands(worker: Worker) -> Callable[[str, str], bool]:
+    return lambda queue, handler: queue in worker.queues and handler in worker.handlers.names
+
+
+def _monotonic(clock: Clock | None) -> Callable[[], float]:
+    return time.monotonic if clock is None else lambda: clock.now().timestamp()
 
 
 def _is_missing_file(address: str) -> bool:

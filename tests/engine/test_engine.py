@@ -184,8 +184,9 @@ def test_guards_see_counters_that_calls_of_the_same_moment_change(
         for name in "abcde":
             await moved(engine.create(TENANT, name, "Job", context={"user": "ann"}))
         answers = await asyncio.gather(*(engine.send(TENANT, name, Job.begin()) for name in "abcde"))
-        assert [isinstance(answer, Receipt) for answer in answers] == [True, True, False, False, False]
-        assert "2 are running" in str(answers[2])
+        refused = [answer for answer in answers if isinstance(answer, Refusal)]
+        assert len(refused) == 3
+        assert all("2 are running" in str(refusal) for refusal in refused)
 
     played(scenario)
 

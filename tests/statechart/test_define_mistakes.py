@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway import Ask, Final, History, Parallel, Retry, Run, State, Statechart, View, any_live
+from headway import Ask, AtMost, Final, History, Parallel, Retry, Run, State, Statechart, View, any_live
 from headway.actions import assign, count, log, put, spawn, tell
 from headway.codec import replace
 from headway.statechart import model
@@ -182,6 +182,69 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
 def test_each_mistake_has_its_message(attributes: dict[str, object], message: str) -> None:
     """A mistake is named when the class is created."""
     assert message in "\n".join(text for _, text in definition_problems(body(**attributes)))
+
+
+def misspelt(kind: Callable[..., Any], *given: object, **words: object) -> Any:
+    """Something written with words that a type checker would not let through."""
+    return kind(*given, **words)
+
+
+MISSPELT: list[tuple[dict[str, object], str]] = [
+    ({"c": misspelt(State, runn="pay")}, "c has runn=, which says nothing (did you mean run?)"),
+    ({"c": misspelt(Final, meanin="x")}, "c has meanin=, which says nothing (did you mean meaning?)"),
+    (
+        {"d": (d := State()), "c": misspelt(Parallel, d, inital=True)},
+        "c has inital=, which says nothing (did you mean initial?)",
+    ),
+    (
+        {"d": (d := State()), "h": (h := misspelt(History, deeep=True)), "c": State(d, h)},
+        "h has deeep=, which says nothing (did you mean deep?)",
+    ),
+    (
+        {"c": State(ask=misspelt(Ask, "manager", deadlin="2d"))},
+        "Ask(...) has deadlin=, which says nothing (did you mean deadline?)",
+    ),
+    ({"c": State(run=misspelt(Run, "x", zzz=1))}, "Run(...) has zzz=, which says nothing"),
+    (
+        {"c": State(run=Run("x", retry=misspelt(Retry, 2, facto=1)))},
+        "Retry(...) has facto=, which says nothing (did you mean factor?)",
+    ),
+    (
+        {"c": State(run=Run("x", rate=misspelt(AtMost, 2, of="k", pr="1m")))},
+        "AtMost(...) has pr=, which says nothing (did you mean per?)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("attributes", "message"), MISSPELT, ids=[message for _, message in MISSPELT])
+def test_a_word_that_says_nothing_is_a_mistake(attributes: dict[str, object], message: str) -> None:
+    """A keyword that no part of the language knows is named with its line, and the one that was meant."""
+    everything: dict[str, object] = {"a": State(initial=True), **attributes}
+    found = [
+        problem for problem in definition_problems(body(**everything)) if "which says nothing" in problem[1]
+    ]
+    assert [text for _, text in found] == [message]
+
+
+def test_unknown_words_have_their_lines() -> None:
+    """Of a class setting, a state and a row each is told where it stands, all at once."""
+
+    def define() -> object:
+        class Wrong(Statechart, versoin=2):  # type: ignore[arg-type]  # the mistake
+            a = State(
+                initial=True,
+                runn="pay",  # type: ignore[arg-type]  # the mistake
+            )
+            b = Final()
+            go = a.to(b, wen="x")  # type: ignore[call-arg]  # the mistake
+
+        return Wrong
+
+    assert definition_problems(define) == [
+        (2, "Wrong has versoin=, which says nothing (did you mean version?)"),
+        (2, "a has runn=, which says nothing (did you mean run?)"),
+        (7, "go has wen=, which says nothing (did you mean when?)"),
+    ]
 
 
 def test_two_functions_of_one_name_are_a_mistake() -> None:

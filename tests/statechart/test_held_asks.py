@@ -244,6 +244,12 @@ BAD_CLAIMS = [
     {"until": "0001-01-01T00:00:00+14:00"},
     {"until": "9999-12-31T23:59:59-14:00"},
     {"until": ["2026-03-02T10:00:00+00:00"]},
+    {"lasts": 0},
+    {"lasts": True},
+    {"lasts": 1.5},
+    {"lasts": "15m"},
+    {"lasts": 10**30},
+    {"lasts": 24 * 3_600_000 + 1},
 ]
 
 
@@ -269,6 +275,13 @@ def test_a_claim_lasts_at_most_a_day(ahead: timedelta, code: str | None) -> None
     journey = asked()
     answer = journey.attempt(claim(journey, bob, ahead))
     assert getattr(answer, "code", None) == code
+
+
+def test_a_claim_may_say_for_how_long() -> None:
+    """So many milliseconds from when it is decided, so that the same request twice is the same event."""
+    journey = asked()
+    journey.send(Event("ask.claim", {"lasts": 90_000}, bob, ref=ask_of(journey).id))
+    assert ask_of(journey).claimed_until == journey.clock.now() + timedelta(seconds=90)
 
 
 def test_a_claim_may_come_in_any_zone() -> None:

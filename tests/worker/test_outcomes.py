@@ -262,6 +262,28 @@ def test_again_takes_durations_only() -> None:
             Again(wrong)
 
 
+async def test_again_at_once_is_not_a_circle(world: World) -> None:
+    """A handler that always says "again" is not called again before some time has passed."""
+    calls: list[int] = []
+
+    async def handler(work: Work) -> object:
+        calls.append(work.attempt)
+        return Again(0)
+
+    async with world.engine() as engine:
+        await begun(engine, "a")
+        worker = world.worker(engine, handling(handler))
+        await worked(worker)
+        assert calls == [1]
+        world.clock.advance("99ms")
+        await worked(worker)
+        assert calls == [1]
+        world.clock.advance("1ms")
+        await worked(worker)
+        assert calls == [1, 1]
+    assert Again().after == timedelta(seconds=1)
+
+
 def test_details_may_have_any_names() -> None:
     """What an error tells about its context does not collide with what the engine needs."""
     data = event_of(Fail("code", "m", attempt=9, by="me", work="w", url="u"), work_row("w", attempt=2), BY)

@@ -171,6 +171,38 @@ async def test_counters_arrive_once_whatever_the_database_does(
         assert (it.counters, it.states) == ({"pages": 7}, ("done",))
 
 
+async def test_a_report_that_can_never_be_sent_is_not_sent_for_ever(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What fails for another reason than the store is raised once, and not queued again."""
+    told, goes_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(work: Work) -> None:
+        work.progress(0.5)
+        told.set()
+        await goes_on.wait()
+
+    async with world.engine(Crawl) as engine:
+        await begun(engine, "a", chart=Crawl)
+        worker = world.worker(engine, handling(handler))
+        assert await worker.turn()
+        await told.wait()
+        await moments()
+
+        async def broken(*_: Any, **__: Any) -> None:
+            raise RuntimeError("a mistake in the engine")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(engine, "send", broken)
+            with pytest.raises(RuntimeError, match="a mistake"):
+                await worker.beat()
+            world.clock.advance("2s")
+            await worker.beat()
+        goes_on.set()
+        await worker.settled()
+        assert worker.tally["done"] == 1
+
+
 async def test_progress_of_an_attempt_that_is_over_stops_the_handler(world: World) -> None:
     """Who tells and is not listened to any more learns that the lease is lost."""
     told = asyncio.Event()

@@ -58,7 +58,7 @@ async def test_two_workers_never_run_the_same_attempt_at_once(everywhere: World)
             await asyncio.sleep(0)
         now[key] -= 1
         if tries[work.instance] == 1 and int(work.instance) % 7 == 0:
-            return Again()
+            return Again(0)
         return None
 
     async with everywhere.engines(number=2) as engines:
@@ -67,6 +67,8 @@ async def test_two_workers_never_run_the_same_attempt_at_once(everywhere: World)
         for worker in workers:
             assert await worker.turn()
         async with workers[0], workers[1]:
+            await until(lambda: sum(worker.tally["again"] for worker in workers) == 22)
+            everywhere.clock.advance("1s")
             await all_ended(engines[0], 150)
         assert set(most.values()) == {1}
         assert sum(worker.tally["done"] for worker in workers) == 150

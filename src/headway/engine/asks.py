@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
-from headway.clock import milliseconds
+from headway.engine import arguments
 from headway.engine.engine import Engine
 from headway.engine.links import Link, Signer
 from headway.engine.orders import Answer
 from headway.errors import InputError, LinkError, RequestReusedError, UnknownAskError
 from headway.statechart.asks import HOLDING
-from headway.statechart.snapshot import Actor, Event, claim_ask, delegate_ask, release_ask
+from headway.statechart.snapshot import Actor, Event, delegate_ask, release_ask
 from headway.store.port import AskQuery
 from headway.store.rows import AskRow
 
@@ -35,6 +35,9 @@ class Asks:
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
     ) -> Sequence[AskRow]:
         """The open asks that an actor may answer, the oldest first: by a role, or by delegation."""
+        arguments.require_actor("actor", actor)
+        arguments.require_texts(after=after)
+        arguments.require_number("limit", limit, least=1)
         roles = tuple(sorted(actor.roles))
         query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
         return await self._engine.store.asks(query)
@@ -45,6 +48,7 @@ class Asks:
 
     async def get(self, tenant: str, ask: str) -> AskRow:
         """One ask, open or closed; raises UnknownAskError."""
+        arguments.require_text("ask", ask)
         row = await self._engine.store.ask((tenant, ask))
         if row is None:
             raise UnknownAskError(f"there is no ask {ask}")
@@ -61,8 +65,10 @@ class Asks:
         self, tenant: str, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS, request_id: str | None = None
     ) -> Answer:
         """Take an ask on: nobody else can answer it until the claim is released or has run out."""
-        until = await self._engine.store.now() + timedelta(milliseconds=milliseconds(lasts))
-        return await self._send(tenant, ask, claim_ask(ask, until, by), request_id)
+        # For how long, not until when: a repeat of the request must be the same request.
+        milliseconds = arguments.lasting(lasts) // timedelta(milliseconds=1)
+        event = Event("ask.claim", {"lasts": milliseconds}, by=by, ref=ask)
+        return await self._send(tenant, ask, event, request_id)
 
     async def release(self, tenant: str, ask: str, *, by: Actor, request_id: str | None = None) -> Answer:
         """Give a claim or a delegation back."""
@@ -72,6 +78,7 @@ class Asks:
         self, tenant: str, ask: str, *, to: str, by: Actor, request_id: str | None = None
     ) -> Answer:
         """Pass an ask on to a person, who alone may answer it then."""
+        arguments.require_text("to", to)
         return await self._send(tenant, ask, delegate_ask(ask, to, by), request_id)
 
     async def answer(
@@ -86,6 +93,7 @@ class Asks:
         request_id: str | None = None,
     ) -> Answer:
         """Answer an ask by one of its answers; late and second answers get what the chart says."""
+        arguments.require_text("answer", answer)
         if answer in HOLDING:
             raise InputError(f"{answer} is no answer")
         event = Event(answer, data, by=by, ref=ask, reason=reason)
@@ -93,12 +101,11 @@ class Asks:
 
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
-        if not isinstance(for_, Actor):
-            raise InputError(f"a link is for an actor, as person('ann', 'manager'), not for {for_!r}")
+        arguments.require_actor("for_", for_)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:
             raise LinkError(f"the ask {ask} is closed")
-        until = await self._engine.store.now() + timedelta(milliseconds=milliseconds(lasts))
+        until = await self._engine.store.now() + arguments.lasting(lasts)
         return self._signer().sign(row, for_, until)
 
     async def open_link(self, token: str) -> tuple[Link, AskRow]:
@@ -142,6 +149,7 @@ class Asks:
 
 def _instance_of(ask: str) -> str:
     """Whose ask it is: an ask's id is the instance, the step and the effect that opened it."""
+    arguments.require_text("ask", ask)
     instance, *rest = ask.rsplit(":", 2)
     if len(rest) != STEP_AND_EFFECT:
         raise InputError(f"not the id of an ask: {ask}")

@@ -74,6 +74,7 @@ class Batch:
     def begin(self) -> Reads:
         """Forget everything; ask for the instances and request ids of all orders."""
         self.now = LONG_AGO
+        self.trace: str | None = None
         self.living: dict[Key, Living | None] = {}
         self.touched: dict[Key, None] = {}
         self.requests: dict[Key, RequestRow | None] = {}
@@ -104,7 +105,7 @@ class Batch:
         requests = {(order.key[0], order.request_id) for order in self.orders if order.request_id}
         yield from self._load(instances=keys, requests=requests)
         for order in self.orders:
-            self.undo = Undo(self.written)
+            self.undo, self.trace = Undo(self.written), order.trace
             try:
                 yield from self._decide(order)
             except NotTakenError as error:
@@ -164,7 +165,7 @@ class Batch:
         known = self.requests.get((order.key[0], order.request_id or ""))
         if known is None or known.expires_at <= self.now:
             return False
-        if known.body != order.fingerprint():
+        if known.body != order.digest():
             raise RequestReusedError(f"request id {order.request_id} was used for another call")
         order.answer = answer_of(known.answer)
         order.replayed = True
@@ -173,7 +174,7 @@ class Batch:
     def _remember(self, order: Order, answer: Answer) -> None:
         key = (order.key[0], order.request_id or "")
         expires_at = self.now + order.lasts
-        row = RequestRow(*key, order.fingerprint(), answer_text(answer), expires_at)
+        row = RequestRow(*key, order.digest(), answer_text(answer), expires_at)
         self.undo.put(self.requests, key, row)
         self.written.requests.append(row)
 
@@ -241,7 +242,7 @@ class Batch:
         if isinstance(outcome, Refusal):
             return outcome
         if order.cascades:
-            write_cascade(Commit(self.written, order.key, self.now), outcome.snapshot, event.by)
+            write_cascade(Commit(self.written, order.key, self.now, self.trace), outcome.snapshot, event.by)
         return self._receipt(order.key)
 
     def _step(self, key: Key, living: Living, event: Event) -> Generator[Reads, Found, Step | Refusal]:
@@ -272,7 +273,7 @@ class Batch:
 
     def _apply(self, key: Key, before: Snapshot | None, done: Step) -> Asking:
         self.undo.put(self.touched, key, None)
-        commit = Commit(self.written, key, self.now)
+        commit = Commit(self.written, key, self.now, self.trace)
         living = self.living[key]
         assert living is not None
         write_history(commit, living, done)

@@ -55,12 +55,13 @@ class Living:
 class Commit:
     """The rows of one step of one instance, written into the changes of a unit."""
 
-    __slots__ = ("changes", "instance", "now", "tenant")
+    __slots__ = ("changes", "instance", "now", "tenant", "trace")
 
-    def __init__(self, changes: Changes, key: Key, now: datetime) -> None:
+    def __init__(self, changes: Changes, key: Key, now: datetime, trace: str | None) -> None:
         self.changes = changes
         self.tenant, self.instance = key
         self.now = now
+        self.trace = trace
 
     def key(self, name: str) -> Key:
         """A name within the instance's tenant."""
@@ -180,6 +181,7 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
             rate=effect.rate,
             rate_most=effect.rate_most,
             rate_per=effect.rate_per,
+            trace=commit.trace,
         )
     )
 
@@ -252,7 +254,7 @@ def _deliver(commit: Commit, effect: effects.Deliver) -> None:
 def _publish(commit: Commit, effect_id: str, kind: str, name: str, *, data: Any) -> None:
     text = None if data is None else encode(data).decode()
     commit.changes.messages.append(
-        MessageRow(commit.tenant, effect_id, commit.instance, kind, name, text, commit.now)
+        MessageRow(commit.tenant, effect_id, commit.instance, kind, name, text, commit.now, commit.trace)
     )
 
 

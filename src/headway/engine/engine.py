@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import re
 import secrets
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, Self
 
 from headway.codec import decode
+from headway.engine import arguments
 from headway.engine.batch import Batch
 from headway.engine.facts import Given
 from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading
 from headway.engine.registry import Registry
 from headway.engine.service import LOG
+from headway.engine.trace import CURRENT
 from headway.engine.versions import keep_versions
 from headway.engine.why import Explanation, explained
 from headway.errors import (
     EngineError,
+    HeadwayError,
     InputError,
     StoreUnavailableError,
     TooLargeError,
@@ -38,6 +42,7 @@ LONGEST_NEW_NAME = 200
 CHILD = re.compile(r":\d+:\d+$")
 
 Watcher = Callable[[Changes], None]
+Call = tuple[Order, asyncio.Future[None]]
 
 
 class Engine:
@@ -65,9 +70,14 @@ class Engine:
         self.charts = Registry(charts, facts)
         self.node = node or f"node-{secrets.token_hex(4)}"
         self.tally: Counter[str] = Counter()
+        self.has_hands_for: Callable[[str, str], bool] | None = None
+        """Whether this process does the work of a queue and a handler; None when nobody here works."""
         self._charts_may_change = charts_may_change
-        self._waiting: list[tuple[Order, asyncio.Future[None]]] = []
-        self._lanes: set[asyncio.Task[None]] = set()
+        self._waiting: list[Call] = []
+        self._busy = 0
+        self._crowded = False
+        self._alone: deque[Call] = deque()
+        self._idle: asyncio.Event | None = None
         self._watchers: list[Watcher] = []
 
     async def open(self) -> None:
@@ -81,11 +91,19 @@ class Engine:
         except BaseException:
             await self.store.close()
             raise
+        for name, parents in self.charts.spawned_unknown().items():
+            LOG.warning(
+                "%s spawns %s, which is not registered: give the engine that chart too, or the event that"
+                " spawns one will fail",
+                " and ".join(parents),
+                name,
+            )
 
     async def close(self) -> None:
         """Finish the calls under way and close the store."""
-        while self._lanes:
-            await asyncio.wait(self._lanes)
+        while self._busy or self._waiting:
+            self._idle = asyncio.Event()
+            await self._idle.wait()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -117,6 +135,11 @@ class Engine:
         request_id: str | None = None,
     ) -> Answer:
         """Begin a life. Raises UnknownChartError, InstanceExistsError, RequestReusedError, TooLargeError."""
+        arguments.require_text("instance", instance)
+        arguments.require_context(context)
+        arguments.require_actor("by", by)
+        arguments.require_request(request_id)
+        arguments.require_number("seed", seed)
         name = chart if isinstance(chart, str) else self.charts.registered(chart).name
         creation = Creation(chart=name, context=context, by=by, seed=seed)
         return await self._ask(Order((tenant, instance), creation, request_id, DAY))
@@ -136,6 +159,7 @@ class Engine:
 
         Raises UnknownInstanceError, VersionConflictError, RequestReusedError and TooLargeError.
         """
+        arguments.require_event(instance, event, request_id, expected_seq)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq)
         order.keeps_refusals = keeps_refusals
         return await self._ask(order)
@@ -147,6 +171,8 @@ class Engine:
 
         With a request id each event has one of its own, made of it and its place in the list.
         """
+        arguments.require_pairs(events)
+        arguments.require_request(request_id)
         ids = [f"{request_id}/{number}" if request_id else None for number in range(len(events))]
         return await self.send_all([((tenant, name), event) for name, event in events], ids)
 
@@ -156,7 +182,13 @@ class Engine:
         """Send events to instances of any tenant, in this order; each gets its own answer or error."""
         ids = request_ids or [None] * len(events)
         orders = [Order(key, event, own) for (key, event), own in zip(events, ids, strict=True)]
-        return await asyncio.gather(*map(self._ask, orders), return_exceptions=True)
+        loop, trace = asyncio.get_running_loop(), CURRENT.get()
+        for order in orders:
+            order.trace = trace
+        calls = [(order, loop.create_future()) for order in orders if _passes(order)]
+        self._wait(*calls)
+        await asyncio.gather(*(decided for _, decided in calls))
+        return [self._outcome(order) for order in orders]
 
     async def cancel(
         self,
@@ -174,6 +206,8 @@ class Engine:
 
         Raises as `send` does, and EngineError when the chart cannot be cancelled.
         """
+        arguments.require_actor("by", by)
+        arguments.require_texts(reason=reason, request_id=request_id)
         snapshot = await self.get(tenant, instance)
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
@@ -208,6 +242,7 @@ class Engine:
 
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""
+        arguments.require_text("instance", instance)
         row = await self.store.instance((tenant, instance))
         if row is None:
             raise UnknownInstanceError(f"there is no instance {instance}")
@@ -215,66 +250,86 @@ class Engine:
 
     async def list(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances."""
+        arguments.require_query(query)
         return await self.store.instances(query)
 
     async def history(
         self, tenant: str, instance: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[HistoryRow]:
         """A page of an instance's history."""
+        arguments.require_text("instance", instance)
+        arguments.require_number("after", after, least=0)
+        arguments.require_number("limit", limit, least=1)
         return await self.store.history((tenant, instance), after, limit)
 
     async def why(self, tenant: str, instance: str) -> Explanation:
         """What an instance waits for, who or what could move it, and what stands in the way."""
         snapshot = await self.get(tenant, instance)
-        return await explained(self.store, self.charts, tenant, snapshot)
+        return await explained(self.store, self.charts, tenant, snapshot, hands=self.has_hands_for)
 
     async def _ask(self, order: Order) -> Answer:
         _check(order)
+        order.trace = CURRENT.get()
         decided = asyncio.get_running_loop().create_future()
-        self._waiting.append((order, decided))
-        if len(self._lanes) < self.store.lanes:
-            self._lanes.add(asyncio.create_task(self._commit()))
+        self._wait((order, decided))
         await decided
+        outcome = self._outcome(order)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    def _wait(self, *calls: Call) -> None:
+        """Let calls be in the next batch."""
+        seen_to = self._waiting or self._busy >= self.store.lanes
+        self._waiting += calls
+        if seen_to:
+            return
+        if self._crowded or self._busy:
+            # Those who were answered together are about to ask again together: let all of them come.
+            asyncio.get_running_loop().call_soon(self._launch)
+        else:
+            self._launch()
+
+    def _outcome(self, order: Order) -> Answer | BaseException:
+        """What a call that is decided has led to; it is counted."""
         if order.error is not None:
             self.tally[type(order.error).__name__] += 1
-            raise order.error
+            return order.error
         assert order.answer is not None
-        self._count(order)
-        return order.answer
-
-    def _count(self, order: Order) -> None:
         if order.replayed:
             self.tally["replayed"] += 1
-        elif isinstance(order.answer, Receipt):
-            self.tally["transitions"] += 1
         else:
-            self.tally["refused"] += 1
+            self.tally["transitions" if isinstance(order.answer, Receipt) else "refused"] += 1
+        return order.answer
 
-    async def _commit(self) -> None:
-        """Commit what waits, again and again, until nothing does."""
-        while self._waiting:
-            batch, self._waiting = self._waiting[:MOST_IN_A_BATCH], self._waiting[MOST_IN_A_BATCH:]
-            try:
-                await self._run([order for order, _ in batch])
-            except Exception as error:  # noqa: BLE001 - whatever it is, the senders must hear of it
-                _tell(batch, error)
+    def _launch(self) -> None:
+        """Commit what waits, as far as there are lanes for it."""
+        while self._busy < self.store.lanes:
+            if self._alone:
+                calls = [self._alone.popleft()]
+            elif self._waiting:
+                calls, self._waiting = self._waiting[:MOST_IN_A_BATCH], self._waiting[MOST_IN_A_BATCH:]
+                self._crowded = len(calls) > 1
             else:
-                _tell(batch, None)
-        # Not in a callback: a sender that goes on before it would believe that someone takes its call.
-        self._lanes.discard(asyncio.current_task())
+                break
+            self._busy += 1
+            unit = Batch(self.charts, [order for order, _ in calls])
+            self.store.submit(unit, partial(self._ended, calls, unit))
 
-    async def _run(self, orders: Sequence[Order]) -> None:
-        unit = Batch(self.charts, orders)
-        try:
-            await self.store.run(unit)
-        except StoreUnavailableError:
-            raise
-        except Exception:
-            if len(orders) == 1:
-                raise
-            await self._run_singly(orders)
-        else:
+    def _ended(self, calls: Sequence[Call], unit: Batch, error: BaseException | None) -> None:
+        """A batch is committed, or has failed as a whole; go on with what came meanwhile."""
+        self._busy -= 1
+        if error is None:
             self._show(unit.written)
+            _tell(calls, None)
+        elif len(calls) == 1 or isinstance(error, StoreUnavailableError):
+            _tell(calls, error)
+        else:
+            # Something that one order has brought along cannot be stored; its neighbours must not suffer.
+            self._alone.extend(calls)
+        self._launch()
+        if not self._busy and self._idle is not None:
+            self._idle.set()
 
     def _show(self, written: Changes) -> None:
         """A watcher that fails must not make those believe in a failure whose event is committed."""
@@ -283,14 +338,6 @@ class Engine:
                 watcher(written)
             except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
                 LOG.exception("someone who watches the engine failed")
-
-    async def _run_singly(self, orders: Sequence[Order]) -> None:
-        """Something that one order has brought along cannot be stored; its neighbours must not suffer."""
-        for order in orders:
-            try:
-                await self._run([order])
-            except Exception as error:  # noqa: BLE001 - it is this order's own
-                order.answer, order.error = None, error
 
 
 def _check(order: Order) -> None:
@@ -308,6 +355,15 @@ def _check(order: Order) -> None:
         raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
 
 
+def _passes(order: Order) -> bool:
+    """Whether a call may be tried; if not, it has its error."""
+    try:
+        _check(order)
+    except HeadwayError as error:
+        order.error = error
+    return order.error is None
+
+
 def _check_new_name(name: str) -> None:
     """Children are named after their parents: there must be room, and nobody else may take such a name."""
     if len(name) > LONGEST_NEW_NAME:
@@ -316,11 +372,9 @@ def _check_new_name(name: str) -> None:
         raise InputError(f"{name} is a name for a child, which only its parent gives")
 
 
-def _tell(batch: Iterable[tuple[Order, asyncio.Future[None]]], failure: Exception | None) -> None:
-    for _, decided in batch:
-        if decided.done():
-            continue
-        if failure is None:
+def _tell(calls: Iterable[Call], failure: BaseException | None) -> None:
+    for order, decided in calls:
+        if failure is not None:
+            order.answer, order.error = None, failure
+        if not decided.done():
             decided.set_result(None)
-        else:
-            decided.set_exception(failure)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 
 from headway.codec import Scratch, Value, decode, encode, fingerprint, require_finite
@@ -93,7 +94,7 @@ class Order(Scratch):
     """One call to the engine: an event for an instance, its creation, or its change to another version.
 
     What `cascades` is a cancellation that the instance's children get too. A request id that does not
-    keep refusals can be used again after one.
+    keep refusals can be used again after one. `trace` goes along with what follows from the call.
     """
 
     key: Key
@@ -104,9 +105,10 @@ class Order(Scratch):
     cascades: bool = False
     keeps_refusals: bool = True
     answer: Answer | None = None
-    error: Exception | None = None
+    error: BaseException | None = None
     replayed: bool = False
     body: str = ""
+    trace: str | None = None
 
     def fingerprint(self) -> str:
         """What was asked, so that the same request id with another body is told apart."""
@@ -115,6 +117,10 @@ class Order(Scratch):
             asked = (self.key[1], self.act, expected, *([CASCADES] if self.cascades else []))
             self.body = fingerprint(asked).decode()
         return self.body
+
+    def digest(self) -> str:
+        """The same as a hash: what is stored tells nothing of what was asked."""
+        return sha256(self.fingerprint().encode()).hexdigest()
 
     def require_json(self) -> None:
         """Raises InputError when what is brought along would not come back as it is."""

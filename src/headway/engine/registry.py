@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from headway.engine.facts import Given, facts_without_provider
 from headway.errors import EngineError, UnknownChartError
-from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart import model
+from headway.statechart.chart import Chart, Charted, all_actions, chart_of
 
 
 class Registry:
@@ -74,6 +75,18 @@ class Registry:
         """A version that is registered, or at least remembered; raises UnknownChartError."""
         key = (name, version)
         return self._charts.get(key) or self._past.get(key) or self.chart(name, version)
+
+    def spawned_unknown(self) -> dict[str, list[str]]:
+        """The names of charts that others spawn and nobody has registered, with those who do.
+
+        What a function spawns only shows when it does.
+        """
+        found: dict[str, list[str]] = {}
+        for chart in self:
+            spawns = (each for each in all_actions(chart.model) if isinstance(each, model.Spawn))
+            for name in sorted({spawn.chart for spawn in spawns} - self._newest.keys()):
+                found.setdefault(name, []).append(f"{chart.name} v{chart.version}")
+        return found
 
     def __iter__(self) -> Iterator[Chart]:
         """All charts, by name and version."""

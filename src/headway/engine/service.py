@@ -9,7 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Self
 
-from headway.errors import StoreError
+from headway.errors import EngineError, StoreError
 
 LOG = logging.getLogger("headway")
 FIRST_PAUSE = 0.1
@@ -45,10 +45,11 @@ class Service(ABC):
         self._woken.set()
 
     async def start(self) -> None:
-        """Begin to take turns in the background."""
-        if self._loop is None:
-            self._is_over = False
-            self._loop = asyncio.create_task(self._run(), name=f"headway {self.name}")
+        """Begin to take turns in the background; raises EngineError when it does so already."""
+        if self._loop is not None:
+            raise EngineError(f"the service {self.name} runs already: stop it before you start it again")
+        self._is_over = False
+        self._loop = asyncio.create_task(self._run(), name=f"headway {self.name}")
 
     async def stop(self) -> None:
         """Take no further turn; a turn under way is interrupted where it waits."""

@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 from headway.codec import replace
 from headway.engine.engine import Engine
-from headway.engine.service import Service
+from headway.engine.watching import WatchingService
 from headway.errors import InputError
 from headway.store.port import Changes, EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow
@@ -29,7 +29,7 @@ EVERYWHERE: Place = ("", None)
 CURSOR = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
 
 
-class Tail(Service):
+class Tail(WatchingService):
     """Reads the log once for all who follow it, as long as somebody does.
 
     It is woken by the commits of its own engine and by what other processes announce, and looks now and
@@ -42,8 +42,7 @@ class Tail(Service):
 
     def __init__(self, engine: Engine, *, page: int = PAGE, remembered: int = REMEMBERED) -> None:
         """`remembered` is how many of the last events are kept, for those who come back to find them."""
-        super().__init__()
-        self._engine, self._store = engine, engine.store
+        super().__init__(engine)
         self._page = page
         self._recent = Recent(remembered)
         self._end: Cursor | None = None
@@ -69,16 +68,8 @@ class Tail(Service):
         wanted = EventQuery(tenant=tenant, chart=chart, instance=instance, owner=owner, limit=self._page)
         return Follower(self, wanted, cursor, most_waiting)
 
-    async def start(self) -> None:
-        """Begin to read when somebody follows."""
-        if self._loop is None:
-            self._engine.watch(self._look)
-        await super().start()
-
     async def stop(self) -> None:
         """Read no more: all who follow come to an end, each with its cursor."""
-        if self._loop is not None:
-            self._engine.unwatch(self._look)
         await super().stop()
         for follower in [*self._attending]:
             follower.close()
@@ -121,7 +112,8 @@ class Tail(Service):
             return SHORTEST_LOOK
         return min(2 * self._look_again, LONGEST_LOOK)
 
-    def _look(self, changes: Changes) -> None:
+    def look(self, changes: Changes) -> None:
+        """Wake up for lines of history."""
         if changes.history:
             self.wake()
 

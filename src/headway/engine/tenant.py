@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from headway.engine.arguments import require_request
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS, Asks
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
@@ -35,7 +36,8 @@ class Tenant:
         seed: int = 0,
     ) -> Answer:
         """Begin a life; without a name it gets one, the same for the same request id."""
-        named = instance or _new_name(chart, request_id)
+        require_request(request_id)
+        named = _new_name(chart, request_id) if instance is None else instance
         return await self._engine.create(
             self.name, named, chart, context=context, by=by, request_id=request_id, seed=seed
         )
@@ -82,7 +84,7 @@ class Tenant:
     async def list(
         self,
         *,
-        chart: str | None = None,
+        chart: str | Charted | None = None,
         status: str | None = None,
         parent: str | None = None,
         owner: str | None = None,
@@ -91,8 +93,9 @@ class Tenant:
         limit: int = 100,
     ) -> Sequence[InstanceRow]:
         """A page of instances in the order of their creation, from after the one named on."""
+        name = chart if chart is None or isinstance(chart, str) else chart_of(chart).name
         query = InstanceQuery(
-            self.name, chart, status, parent, owner=owner, ended=ended, after=after, limit=limit
+            self.name, name, status, parent, owner=owner, ended=ended, after=after, limit=limit
         )
         return await self._engine.list(query)
 

@@ -43,5 +43,5 @@ async def until(engine: Engine, key: Key, states: tuple[str, ...] = ()) -> Snaps
 def _is_in(engine: Engine, snapshot: Snapshot, states: tuple[str, ...]) -> bool:
     chart = engine.charts.chart(snapshot.chart, snapshot.version)
     if unknown := [state for state in states if state not in chart.nodes]:
-        raise InputError(f"chart {chart.name} has no state {', '.join(unknown)}")
+        raise InputError(f"chart {chart.name} has no state {', '.join(map(str, unknown))}")
     return any(node.id in states for node in chart.configuration(snapshot.states))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -15,10 +15,18 @@ from headway.store.port import Changes, Found, InstanceQuery, LetterQuery, Reads
 from headway.store.rows import WorkRow
 
 MOST_SHOWN = 10
+NOBODY_HERE = (
+    "The worker of this process does not do {0.handler} of queue {0.queue}: it waits for ever unless another"
+    " process does."
+)
 
 
 class Holding(Value):
-    """Work of the instance: who is at it and until when, or since when it waits."""
+    """Work of the instance: who is at it and until when, or since when it waits.
+
+    `handled_here` is False when this process has a worker, but none that takes this work: another
+    process may. It is None when nobody here works.
+    """
 
     state: str
     handler: str
@@ -27,12 +35,14 @@ class Holding(Value):
     due: datetime
     worker: str | None = None
     leased_until: datetime | None = None
+    handled_here: bool | None = None
 
     def __str__(self) -> str:
         """What a person wants to read."""
         what = f"{self.handler} (attempt {self.attempt})"
         if self.worker is None:
-            return f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
+            told = f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
+            return f"{told} {NOBODY_HERE.format(self)}" if self.handled_here is False else told
         until = f", who must be heard of by {self.leased_until.isoformat()}" if self.leased_until else ""
         return f"{what} is with {self.worker}{until}."
 
@@ -59,8 +69,18 @@ class Explanation(Value):
         return "\n".join(lines)
 
 
-async def explained(store: Store, charts: Registry, tenant: str, snapshot: Snapshot) -> Explanation:
-    """Ask the chart with the facts as they are now, and look who holds what."""
+async def explained(
+    store: Store,
+    charts: Registry,
+    tenant: str,
+    snapshot: Snapshot,
+    *,
+    hands: Callable[[str, str], bool] | None = None,
+) -> Explanation:
+    """Ask the chart with the facts as they are now, and look who holds what.
+
+    `hands` says whether this process does the work of a queue and a handler, when it does any.
+    """
     chart = charts.chart(snapshot.chart, snapshot.version)
     facts = Facts(chart, tenant, snapshot, charts.given)
     look = Look(tenant, snapshot.instance, facts)
@@ -76,7 +96,7 @@ async def explained(store: Store, charts: Registry, tenant: str, snapshot: Snaps
     letters = await store.letters(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
     return Explanation(
         why=explain(chart, snapshot, look.now, facts=look.values),
-        work=_holdings(work),
+        work=_holdings(work, hands),
         children=tuple(child.id for child in children),
         undelivered=tuple(f"{letter.name} to {letter.destination}, {letter.error}" for letter in letters),
     )
@@ -106,7 +126,7 @@ class Look:
         return Changes()
 
 
-def _holdings(rows: Sequence[WorkRow]) -> tuple[Holding, ...]:
+def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:
     return tuple(
         Holding(
             row.state,
@@ -116,6 +136,7 @@ def _holdings(rows: Sequence[WorkRow]) -> tuple[Holding, ...]:
             row.due,
             worker=row.worker,
             leased_until=row.leased_until,
+            handled_here=None if hands is None else hands(row.queue, row.handler),
         )
         for row in rows
     )

@@ -351,9 +351,11 @@ def _publish(draft: Draft, action: model.Publish) -> None:
     if action.data is not None:
         data = storable(call(draft, action.data))
     elif action.fields:
-        data = {field: draft.context.get(field) for field in action.fields}
+        data = draft.tell(action.fields)
     else:
-        data = {"instance": draft.base.instance, "event": draft.current.name, "data": draft.current.data}
+        event, secrets = draft.current, draft.chart.secrets
+        told = event.data if secrets is None else secrets.event(event.name, event.data)
+        data = {"instance": draft.base.instance, "event": event.name, "data": told}
     draft.effects.append(
         Message(id=draft.identify(), kind=action.kind, name=fill(draft, action.name), data=data)
     )

@@ -17,6 +17,7 @@ from headway.statechart.snapshot import Actor, Event, OpenAsk
 from headway.statechart.tree import Arc, Node
 
 LONGEST_CLAIM = timedelta(hours=24)
+MILLISECOND = timedelta(milliseconds=1)
 LONGEST_ID = 200
 NOBODY: dict[str, Any] = {"claimed_by": None, "claimed_until": None, "delegated_to": None}
 
@@ -35,7 +36,7 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
             answers=node.answers,
             form=ask.form,
             deadline=deadline,
-            shows={field: draft.context.get(field) for field in ask.shows},
+            shows=draft.tell(ask.shows),
         )
     )
     if ask.deadline is not None:
@@ -127,9 +128,12 @@ def must_be_asked(state: str, ask: OpenAsk, actor: Actor) -> None:
 
 def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     _must_be_theirs(draft, state, ask, event.by)
-    until = _moment(_said(event, "until"))
+    until = _lasting(_said(event, "lasts"), draft.now) or _moment(_said(event, "until"))
     if until is None or not timedelta() < until - draft.now <= LONGEST_CLAIM:
-        raise Veto("payload", "ask.claim carries until: a time with its zone, within the next 24 hours")
+        raise Veto(
+            "payload",
+            "ask.claim carries until: a time with its zone, within the next 24 hours; or lasts: milliseconds",
+        )
     return replace(ask, claimed_by=event.by.id, claimed_until=until)
 
 
@@ -162,6 +166,13 @@ HOLDING: dict[str, Callable[[Draft, str, OpenAsk, Event], OpenAsk]] = {
 
 def _said(event: Event, field: str) -> object:
     return event.data.get(field) if isinstance(event.data, dict) else None
+
+
+def _lasting(milliseconds: object, now: datetime) -> datetime | None:
+    """The time after so many milliseconds; None when that is no number of them, or beyond any claim."""
+    if type(milliseconds) is not int or not 0 < milliseconds <= LONGEST_CLAIM / MILLISECOND:
+        return None
+    return now + milliseconds * MILLISECOND
 
 
 def _moment(text: object) -> datetime | None:

@@ -1,7 +1,7 @@
 """The words a chart is written in: states, and the transitions between them.
 
-Nothing here raises for a wrong value: values are kept as written, with their line, and judged
-together when the class is complete (`define`).
+Nothing here raises for a wrong value or an unknown word: they are kept as written, with their line, and
+judged together when the class is complete (`define`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from inspect import CO_OPTIMIZED
-from typing import TypedDict, Unpack
+from typing import Never, TypedDict, Unpack
 
 from headway.errors import InputError
 from headway.statechart.snapshot import SYSTEM, Actor, Event
@@ -198,7 +198,9 @@ class State(Source):
         says: str = "",
         entry: Doing | Sequence[Doing] = (),
         exit: Doing | Sequence[Doing] = (),  # noqa: A002 - the word of every statechart
+        **unknown: Never,
     ) -> None:
+        self.unknown = unknown
         self.given: tuple[object, ...] = children
         self.children = _states(children)
         self.initial, self.meaning, self.waits_for = initial, meaning, waits_for
@@ -309,8 +311,10 @@ class History(State):
 
     kind = "shallow"
 
-    def __init__(self, *, deep: bool = False, otherwise: State | None = None, meaning: str = "") -> None:
-        super().__init__(meaning=meaning)
+    def __init__(
+        self, *, deep: bool = False, otherwise: State | None = None, meaning: str = "", **unknown: Never
+    ) -> None:
+        super().__init__(meaning=meaning, **unknown)
         self.line = line_here()
         self.kind = "deep" if deep else "shallow"
         self.otherwise = otherwise

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Protocol
 
 from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
 from headway.statechart.expressions import Expression, parse_or_failing
+from headway.statechart.sensitive import Secrets
 from headway.statechart.terms import Line
 from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, comes_from_engine, descriptor
 from headway.statechart.types import DataType
@@ -71,6 +73,11 @@ class Chart:
     def chart(self) -> Chart:
         """The chart itself, so that a chart stands wherever a class that declares one does."""
         return self
+
+    @cached_property
+    def secrets(self) -> Secrets | None:
+        """What hides the sensitive parts of events and contexts; None when no type marks any."""
+        return Secrets(self.arcs, self.context_type) or None
 
     def __eq__(self, other: object) -> bool:
         """Charts are equal when their models are: functions count by name."""

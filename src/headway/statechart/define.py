@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Never
 
 from headway.errors import shown
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
 from headway.statechart.reader import Reader, listed
+from headway.statechart.reader_values import words_of
 from headway.statechart.scxml import from_scxml
 from headway.statechart.terms import Upgrade
 
@@ -37,9 +38,12 @@ class Statechart:
         max_depth: int = 5,
         max_children: int | None = None,
         upgrades: Mapping[int, Upgrade] | None = None,
+        **unknown: Never,
     ) -> None:
         """Reads the class body."""
         reader = Reader(cls)
+        words = words_of(Statechart.__init_subclass__)
+        reader.unknown_words(cls.__name__, unknown, words, reader.first_line)
         accepted = _mapping(reader, "accepts", accepts)
         settings = {
             "name": name or cls.__name__,

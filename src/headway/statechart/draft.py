@@ -100,7 +100,7 @@ class Draft(Scratch):
 
     def row(self, transition: str, before: tuple[str, ...], event: Event, reason: str | None = None) -> None:
         """Add a line to the history."""
-        sender = self.event
+        sender, secrets = self.event, self.chart.secrets
         self.rows.append(
             # By position: a struct made from keywords costs five times as much, and this is every step.
             Row(
@@ -114,9 +114,15 @@ class Draft(Scratch):
                 self.now,
                 reason or sender.reason,
                 sender.attempt,
-                event.data,
+                event.data if secrets is None else secrets.event(event.name, event.data),
             )
         )
+
+    def tell(self, fields: Sequence[str]) -> dict[str, Any]:
+        """Fields of the context for somebody outside, without what is sensitive."""
+        told = {field: self.context.get(field) for field in fields}
+        secrets = self.chart.secrets
+        return told if secrets is None else secrets.context(told)
 
     def snapshot(self) -> Snapshot:
         """The snapshot after the step."""

@@ -61,7 +61,7 @@ def _renewed(draft: Draft, node: Node, held: OpenAsk) -> RenewedAsk:
         opened_at=held.since or draft.since[node.id],
         form=ask.form,
         deadline=held.deadline,
-        shows={field: draft.context.get(field) for field in ask.shows},
+        shows=draft.tell(ask.shows),
         claimed_by=held.claimed_by,
         claimed_until=held.claimed_until,
         delegated_to=held.delegated_to,

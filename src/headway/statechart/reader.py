@@ -10,7 +10,7 @@ from headway.errors import DefinitionError, shown
 from headway.statechart import model
 from headway.statechart.authoring import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
 from headway.statechart.chart import Chart
-from headway.statechart.reader_values import Values
+from headway.statechart.reader_values import Values, words_of
 from headway.statechart.subject import comes_from_people
 from headway.statechart.terms import (
     Ask,
@@ -24,7 +24,7 @@ from headway.statechart.terms import (
     Run,
     Upgrade,
 )
-from headway.statechart.validate import problems_of, suggestion
+from headway.statechart.validate import problems_of
 
 LATE = ("refuse", "record")
 
@@ -110,6 +110,7 @@ class Reader(Values):
 
     def _state(self, state: State, parents: Mapping[str, str]) -> model.State:
         self.lines[state.name] = state.line
+        self.unknown_words(state.name, state.unknown, words_of(type(state).__init__), state.line)
         kind = "compound" if state.children and state.kind == "atomic" else state.kind
         children = [child for child in state.children if child.kind not in {"shallow", "deep"}]
         initial = [child.name for child in children if child.initial] or [
@@ -159,6 +160,7 @@ class Reader(Values):
             run = Run(run, timeout=state.timeout, retry=state.retry, errors=state.errors)
         elif state.timeout or state.retry or state.errors:
             self.problem(f"{state.name} gives timeout, retry or errors beside a Run: put them into it", line)
+        self.term(run, line)
         policies = self._policies(run.retry, line)
         return model.Run(
             handler=run.handler,
@@ -182,6 +184,7 @@ class Reader(Values):
         if isinstance(limit, str) and word == "concurrency":
             return model.Limit(key=limit)
         if isinstance(limit, AtMost):
+            self.term(limit, line)
             return model.Limit(key=limit.of, most=limit.most, per=self.duration(limit.per, line))
         self.problem(f"{word}= is an AtMost(...), not {shown(limit)}", line)
         return None
@@ -194,6 +197,7 @@ class Reader(Values):
         return tuple(policy for policy in policies if isinstance(policy, Retry))
 
     def _retry(self, policy: Retry, line: Line) -> model.Retry:
+        self.term(policy, line)
         return model.Retry(
             on=self.names(policy.on, line),
             times=policy.times,
@@ -207,6 +211,7 @@ class Reader(Values):
         if not isinstance(ask, Ask):
             self.problem(f"ask= is an Ask(...), not {ask!r}", line)
             return None
+        self.term(ask, line)
         given: object = ask.escalate
         if not isinstance(given, Mapping):
             self.problem('escalate= says who may answer too, from when on: {"director": "3d"}', line)
@@ -232,10 +237,8 @@ class Reader(Values):
 
     def _row(self, name: str, written: Written) -> model.Transition:
         line, options = written.line, written.options
-        for word in options.keys() - Row.__annotations__.keys():
-            self.problem(
-                f"{name} has {word}=, which says nothing{suggestion(word, Row.__annotations__)}", line
-            )
+        known = Row.__annotations__
+        self.unknown_words(name, options.keys() - known.keys(), known, line)
         self.lines[f"{name}@{written.source.name if written.source else model.ROOT}"] = line
         source = model.ROOT if written.source is None else self._named(written.source, line)
         targets = tuple(self._named(target, line) for target in written.targets)
@@ -318,6 +321,7 @@ class Reader(Values):
         if type(version) is not int or not isinstance(given, Upgrade):
             self.problem(f"upgrades= maps versions to Upgrade(...), not {shown({version: given})}", line)
             return model.Upgrade(version=0)
+        self.term(given, line)
         read = model.Upgrade(
             version=version,
             states={state: self._destination(to, line) for state, to in self._pairs(given.states, line)},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import TypeVar
 
 from headway.clock import LONGEST, milliseconds
@@ -10,8 +11,9 @@ from headway.codec import Value, from_data, is_json, to_data
 from headway.errors import InputError, Problem, shown
 from headway.statechart import model
 from headway.statechart.subject import ACTIONS
-from headway.statechart.terms import Duration, Function, Line, Making, several
+from headway.statechart.terms import Duration, Function, Line, Making, Term, several
 from headway.statechart.types import DataType
+from headway.statechart.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)
 
@@ -28,6 +30,17 @@ class Values:
     def problem(self, message: str, line: Line) -> None:
         """One thing that is wrong."""
         self.problems.append(Problem(message, *line))
+
+    def unknown_words(self, name: str, given: Iterable[str], known: Iterable[str], line: Line) -> None:
+        """Keywords that mean nothing where they are written."""
+        words = tuple(known)
+        for word in given:
+            self.problem(f"{name} has {word}=, which says nothing{suggestion(word, words)}", line)
+
+    def term(self, term: Term, line: Line) -> None:
+        """What was written with a term of the language and is none of its words."""
+        kind = type(term)
+        self.unknown_words(f"{kind.__name__}(...)", term.unknown, words_of(kind.__init__), line)
 
     def typed(self, part: Part, name: str, line: Line) -> Part:
         """A part of the model as its document would bring it back; annotations do not stop anyone."""
@@ -113,6 +126,12 @@ class Values:
             return several(many)
         self.problem(f"not a name, nor several: {shown(names)}", line)
         return ()
+
+
+def words_of(function: Function) -> list[str]:
+    """The keywords that a function is called with."""
+    parameters = inspect.signature(function).parameters.values()
+    return [each.name for each in parameters if each.kind is each.KEYWORD_ONLY]
 
 
 def takes_one(function: Function) -> bool:

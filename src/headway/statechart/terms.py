@@ -1,6 +1,6 @@
 """The terms a state is written with: its work, its retries, its ask, and the types they share.
 
-Nothing here raises for a wrong value: values are kept as written and judged by `reader`.
+Nothing here raises for a wrong value or an unknown word: they are kept as written and judged by `reader`.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import timedelta
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Never, Self
 
 from headway.statechart import model
 
@@ -42,7 +42,13 @@ def line_here(depth: int = 2) -> Line:
     return Line(frame.f_code.co_filename, frame.f_lineno)
 
 
-class Retry:
+class Term:
+    """What keeps the words that it does not know, for the reader to complain of."""
+
+    unknown: Mapping[str, Never]
+
+
+class Retry(Term):
     """How work that failed is tried again: `Retry(times=5, base="2s", factor=2, cap="1m", jitter=0.3)`.
 
     `on` limits it to some error codes; the first retry that names a code, or none, applies.
@@ -57,7 +63,9 @@ class Retry:
         factor: float = 2.0,
         cap: Duration | None = None,
         jitter: float = 0.0,
+        **unknown: Never,
     ) -> None:
+        self.unknown = unknown
         self.times, self.on, self.base, self.factor, self.cap, self.jitter = (
             times,
             on,
@@ -73,18 +81,19 @@ class Retry:
         return cls(0, on=codes)
 
 
-class AtMost:
+class AtMost(Term):
     """A limit for all work of one key: `AtMost(2, of="crawl:{domain}")`, `AtMost(10, of="api", per="1m")`.
 
     `{field}` in the key is filled from the context, and `AtMost("{field}", of=...)` takes the number from
     there. Without `per` so many run at once, with it so many begin within that time.
     """
 
-    def __init__(self, most: int | str, *, of: str, per: Duration | None = None) -> None:
+    def __init__(self, most: int | str, *, of: str, per: Duration | None = None, **unknown: Never) -> None:
+        self.unknown = unknown
         self.most, self.of, self.per = most, of, per
 
 
-class Run:
+class Run(Term):
     """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`."""
 
     def __init__(
@@ -103,14 +112,16 @@ class Run:
         rate: AtMost | None = None,
         timeout_code: str = "timeout",
         lost_code: str = "lost",
+        **unknown: Never,
     ) -> None:
+        self.unknown = unknown
         self.handler, self.timeout, self.retry, self.errors = handler, timeout, retry, errors
         self.heartbeat, self.lease, self.queue, self.priority = heartbeat, lease, queue, priority
         self.affinity, self.concurrency, self.rate = affinity, concurrency, rate
         self.timeout_code, self.lost_code = timeout_code, lost_code
 
 
-class Ask:
+class Ask(Term):
     """A question to people: `Ask("manager", form=Verdict, deadline="2d", remind="1d", late="refuse")`.
 
     Transitions from the asking state that say no `by` are for the roles that are asked.
@@ -125,12 +136,14 @@ class Ask:
         escalate: Mapping[str | tuple[str, ...], Duration] | None = None,
         late: str = "refuse",
         shows: Many = (),
+        **unknown: Never,
     ) -> None:
+        self.unknown = unknown
         self.roles, self.form, self.deadline, self.remind = roles, form, deadline, remind
         self.escalate, self.late, self.shows = escalate or {}, late, shows
 
 
-class Upgrade:
+class Upgrade(Term):
     """How living instances of an older version come to a new one: `Upgrade(states={"review": "check"})`.
 
     `states` says where an instance goes whose state is no longer there: to a state, to several (one in each
@@ -147,7 +160,9 @@ class Upgrade:
         context: Function | None = None,
         drops: Many = (),
         restarts: Many = (),
+        **unknown: Never,
     ) -> None:
+        self.unknown = unknown
         self.states, self.renames, self.context = states or {}, renames or {}, context
         self.drops, self.restarts = drops, restarts
 

@@ -3,12 +3,37 @@
 from __future__ import annotations
 
 from dataclasses import is_dataclass
-from typing import Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import pydantic
+from pydantic_core import core_schema
 
 from headway.codec import encode
 from headway.errors import HeadwayError, InputError
+
+T = TypeVar("T")
+
+
+class Mark:
+    """Marks a type in its JSON Schema, where it stands."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: pydantic.GetCoreSchemaHandler) -> Any:
+        """The type in a wrapper of its own: a mark on the type itself would be on it everywhere."""
+        return core_schema.chain_schema([handler(source)])
+
+    def __get_pydantic_json_schema__(
+        self, schema: Any, handler: pydantic.GetJsonSchemaHandler
+    ) -> dict[str, Any]:
+        """The schema of what is marked, with the mark."""
+        return {**handler(schema), "sensitive": True}
+
+    def __repr__(self) -> str:
+        """The same in every process: it may be a part of a type's name."""
+        return "Sensitive"
+
+
+Sensitive = Annotated[T, Mark()]
+"""A field that is not told: `iban: Sensitive[str]` is hidden in history, messages, live events and logs."""
 
 
 class Mismatch(HeadwayError):  # noqa: N818 - a verdict on data, which callers turn into a refusal
@@ -33,6 +58,10 @@ class DataType:
     def schema(self) -> dict[str, Any]:
         """The JSON Schema of the type."""
         return self._adapter.json_schema()
+
+    def schemas(self) -> tuple[dict[str, Any], ...]:
+        """The JSON Schema with each name that a field may have in data: its alias, and its own."""
+        return self.schema(), self._adapter.json_schema(by_alias=False)
 
     def kept_schema(self) -> dict[str, Any]:
         """The JSON Schema of what `dump` gives: with computed fields; empty when it cannot be told."""

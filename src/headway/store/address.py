@@ -48,5 +48,5 @@ def _postgres() -> Any:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("headway"):
             raise
-        raise InputError(f"PostgreSQL needs {error.name}: pip install 'headway[postgres]'") from error
+        raise InputError(f'PostgreSQL needs {error.name}: pip install "headway[postgres]"') from error
     return postgres

@@ -14,10 +14,20 @@ from headway.clock import Clock, SystemClock
 from headway.errors import SchemaError, StoreError
 
 FILE = re.compile(r"(?P<version>\d{4})_(?P<name>[a-z0-9_]+)\.(?P<way>up|down)\.sql")
-VERSIONS_EXIST = {
-    "sqlite": "SELECT 1 FROM sqlite_master WHERE name = 'schema_version'",
-    "postgres": "SELECT 1 WHERE to_regclass('schema_version') IS NOT NULL",
+COLUMNS = {
+    "sqlite": "SELECT name FROM pragma_table_info('schema_version')",
+    "postgres": "SELECT attname FROM pg_attribute"
+    " WHERE attrelid = to_regclass('schema_version') AND attnum > 0 AND NOT attisdropped",
 }
+"""Of the table in which a database keeps its steps; none while there is no such table."""
+TABLES = {
+    "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
+    " ORDER BY name",
+    # A server's database is often shared, each program with tables of its own.
+    "postgres": "SELECT 'nothing' WHERE FALSE",
+}
+"""What must not be there before the first step: the file is somebody else's."""
+MOST_NAMED = 5
 MAKE_VERSIONS = """
 CREATE TABLE IF NOT EXISTS schema_version (
     version    INTEGER NOT NULL PRIMARY KEY,
@@ -91,7 +101,10 @@ def ordered(files: Mapping[str, str]) -> tuple[Migration, ...]:
 
 
 async def status(database: Database) -> Status:
-    """What was applied and what is pending; raises SchemaError when the two do not fit together."""
+    """What was applied and what is pending.
+
+    Raises SchemaError when the two do not fit together, and for a database that is not Headway's.
+    """
     known = migrations(database.dialect)
     applied = await _applied(database)
     _compare(applied, known)
@@ -138,9 +151,26 @@ def _text(files: Mapping[str, str], name: str) -> str:
 
 
 async def _applied(database: Database) -> tuple[Applied, ...]:
-    if not await database.fetch(VERSIONS_EXIST[database.dialect]):
+    columns = {name for (name,) in await database.fetch(COLUMNS[database.dialect])}
+    if not columns:
+        await _require_own(database)
         return ()
+    if not columns.issuperset(Applied._fields):
+        raise SchemaError(
+            f"this is not a Headway database: its table schema_version has the columns"
+            f" {', '.join(sorted(columns))}. Name another database"
+        )
     return tuple(Applied(*row) for row in await database.fetch(APPLIED))
+
+
+async def _require_own(database: Database) -> None:
+    """Raises SchemaError for a database that is in use, and not by Headway."""
+    if names := [name for (name,) in await database.fetch(TABLES[database.dialect])]:
+        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+        raise SchemaError(
+            f"this is not a Headway database: it has the tables {', '.join(names[:MOST_NAMED])}{more}."
+            " Name another file, which is made when it is not there"
+        )
 
 
 def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:

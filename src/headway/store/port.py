@@ -126,6 +126,18 @@ class WorkQuery(Value):
     limit: int = 100
 
 
+class TimerQuery(Value):
+    """Which timers to list, by due time: those after a cursor (a timer's due time and id).
+
+    An instance's snapshot knows the ids of its timers. A tenant's timers are gone through for a page.
+    """
+
+    tenant: str
+    ids: tuple[str, ...] | None = None
+    after: tuple[datetime, str] | None = None
+    limit: int = 100
+
+
 class MessageQuery(Value):
     """Which messages to read on from a cursor, in their order; no kinds are all kinds."""
 
@@ -215,6 +227,10 @@ class Claim(Value):
     tenants: tuple[str, ...] = ()
 
 
+Done = Callable[[BaseException | None], None]
+"""Is told that something has ended: with None, or with what went wrong."""
+
+
 class Store(Protocol):
     """Keeps rows. Raises StoreUnavailableError, StoreFullError and SchemaError of `headway.errors`."""
 
@@ -229,6 +245,9 @@ class Store(Protocol):
 
     async def run(self, unit: Unit) -> None:
         """Run a unit in one transaction; on return its changes are durable."""
+
+    def submit(self, unit: Unit, done: Done) -> None:
+        """Begin to run a unit; `done` is called on the event loop, once, when it has ended."""
 
     async def now(self) -> datetime:
         """The store's time, on which all its nodes agree."""
@@ -263,6 +282,9 @@ class Store(Protocol):
     async def next_timer(self) -> datetime | None:
         """When the next timer is due."""
 
+    async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
+        """A page of timers."""
+
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease work that is due to a worker: by priority, then by due time, each to one worker only."""
 
@@ -273,6 +295,9 @@ class Store(Protocol):
         self, worker: str, items: Sequence[Attempt], due: datetime | None = None
     ) -> Sequence[Key]:
         """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
+
+    async def hasten_work(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Let work be due now that nobody holds and that was to be done later; answers which."""
 
     async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
         """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""

@@ -19,6 +19,7 @@ from headway.store import postgres_events as events
 from headway.store import postgres_instances as instances
 from headway.store import postgres_leases as leases
 from headway.store import postgres_messages as messages
+from headway.store import postgres_timers as timers
 from headway.store.port import (
     AskQuery,
     Attempt,
@@ -31,10 +32,12 @@ from headway.store.port import (
     MessageQuery,
     Reads,
     Settlement,
+    TimerQuery,
     Unit,
     WorkQuery,
 )
 from headway.store.postgres_connection import ConflictError, Connection, Connections, LostError
+from headway.store.postgres_keys import PostgresKeys
 from headway.store.postgres_listen import ANNOUNCE, CHANNEL, Listener
 from headway.store.postgres_query import NOW
 from headway.store.postgres_tables import (
@@ -64,6 +67,7 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
+from headway.store.submission import Submissions
 
 T = TypeVar("T")
 Job = Callable[[int], Awaitable[T]]
@@ -86,12 +90,13 @@ DELETE FROM idempotency WHERE ctid = ANY (ARRAY(
 """
 
 
-class PostgresStore:
+class PostgresStore(Submissions):
     """Keeps rows in the PostgreSQL database at an address; a `clock` takes the place of its time in tests."""
 
     lanes = 2
 
     def __init__(self, address: str, *, clock: Clock | None = None, pool_size: int = CONNECTIONS) -> None:
+        super().__init__()
         self._clock = clock
         self._past = Past(self._time)
         # What is at the end of a new connection may be a database that was put back to an earlier time.
@@ -99,6 +104,7 @@ class PostgresStore:
         self._turns = Turns()
         self._desk = Desk()
         self._listener = Listener(address)
+        self.keys = PostgresKeys(self._fetch, self._time)
 
     async def open(self) -> None:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
@@ -173,14 +179,19 @@ class PostgresStore:
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""
-        timers = await self._rows(TIMER, DUE_TIMERS, self._time(), limit)
-        if timers:
-            self._past.tide.reached(timers[-1].due)
-        return timers
+        due = await self._rows(TIMER, DUE_TIMERS, self._time(), limit)
+        if due:
+            self._past.tide.reached(due[-1].due)
+        return due
 
     async def next_timer(self) -> datetime | None:
         """When the next timer is due."""
         return next((due for (due,) in await self._fetch(NEXT_TIMER)), None)
+
+    async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
+        """A page of timers."""
+        sql, values = timers.page_of_timers(query)
+        return await self._rows(TIMER, sql, *values)
 
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease work that is due to a worker: by priority, the tenants in turn, each item once."""
@@ -198,6 +209,10 @@ class PostgresStore:
     ) -> Sequence[Key]:
         """Hand work back that the worker holds, for anyone to claim from `due` on; answers what it held."""
         return await self._held(items, leases.RELEASE_WORK, self._time(), worker, _sorted(items), due)
+
+    async def hasten_work(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Let work be due now that nobody holds and that was to be done later; answers which."""
+        return await self._held(items, leases.HASTEN_WORK, self._time(), _sorted(items))
 
     async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
         """Keep how far an attempt has come, for those that follow, too; False when the lease is lost."""

@@ -19,6 +19,13 @@ NOT EXISTS (
     SELECT 1 FROM consumer WHERE (consumer.stamp, consumer.position) < (outbox.stamp, outbox.position)
 )
 """
+MOST_BYTES = 64 * 1024 * 1024
+"""A page ends with the message that makes its data as large as this."""
+MOST_BYTES_OF_A_CHARACTER = 4
+BYTES_BEFORE = (
+    "coalesce(sum(octet_length(data)) OVER"
+    " (ORDER BY stamp, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"
+)
 LAST_MESSAGE = f"SELECT {BEFORE_ALL_UNDER_WAY}"
 RETIRE = f"""
 WITH busy AS (
@@ -69,20 +76,24 @@ def page_of_messages(query: MessageQuery) -> tuple[str, list[Any]]:
     where.equal(tenant=query.tenant)
     if query.kinds:
         where.add("kind = ANY({}::text[])", query.kinds)
-    limit = where.bind(query.limit)
+    limit, most = where.bind(query.limit), where.bind(MOST_BYTES)
+    columns = listed(MESSAGE.columns)
+    found = f"SELECT {columns}, {BYTES_BEFORE} AS bytes_before FROM outbox {where} ORDER BY stamp, position"
+    page = f"SELECT * FROM ({found} LIMIT {limit}) AS found WHERE bytes_before < {most}"
     return (
         f"SELECT last.stamp, last.position, {listed(MESSAGE.columns, 'page.')} FROM (SELECT 1) AS one"
         f" LEFT JOIN (SELECT stamp, position FROM outbox WHERE stamp < {BEFORE_ALL_UNDER_WAY}"
         " ORDER BY stamp DESC, position DESC LIMIT 1) AS last ON true"
-        f" LEFT JOIN ({MESSAGE.select} {where} ORDER BY stamp, position LIMIT {limit}) AS page ON true"
+        f" LEFT JOIN ({page}) AS page ON true"
         " ORDER BY page.stamp, page.position"
     ), where.values
 
 
 def message_page(query: MessageQuery, records: Sequence[Sequence[Any]]) -> MessagePage:
     """Messages, and the cursor: of the last one, or the end of the log when that is all there is."""
-    rows = MESSAGE.rows(columns for _, _, *columns in records if columns[0] is not None)
-    if len(rows) == query.limit and rows:
+    rows = MESSAGE.rows(record[2:] for record in records if record[2] is not None)
+    characters = sum(len(row.data) for row in rows if row.data is not None)
+    if rows and (len(rows) == query.limit or characters * MOST_BYTES_OF_A_CHARACTER >= MOST_BYTES):
         return MessagePage(rows, rows[-1].cursor)
     stamp, position, *_ = records[0]
     end = Cursor() if stamp is None else Cursor(stamp, position)
@@ -133,7 +144,7 @@ def _dead_letters(query: LetterQuery) -> tuple[Where, str]:
 
 def _letters(query: LetterQuery) -> Where:
     where = Where()
-    where.equal(destination=query.destination, tenant=query.tenant)
+    where.equal(destination=query.destination, tenant=query.tenant, instance=query.instance)
     where.add("position > {}", query.after)
     if query.ids:
         where.add("id = ANY({}::text[])", query.ids)

@@ -126,6 +126,8 @@ class Table(Generic[Row]):
 
     def rows(self, records: Iterable[Sequence[Any]]) -> list[Row]:
         """Columns as rows."""
+        if not self._lists:
+            return [self.row(*record) for record in records]
         return [self._row(record) for record in records]
 
     def _renewed(self, column: str) -> str:

@@ -122,6 +122,7 @@ class WorkRow(Value):
     leased_until: datetime | None = None
     started_at: datetime | None = None
     checkpoint: str | None = None
+    trace: str | None = None
 
 
 class AskRow(Value):
@@ -166,7 +167,7 @@ class AskClosing(Value):
     closed_event: str
 
 
-class MessageRow(Value):
+class MessageRow(Value, gc=False):
     """A message for the outside world; `cursor` is its place among all messages of a store."""
 
     tenant: str
@@ -176,6 +177,7 @@ class MessageRow(Value):
     name: str
     data: str | None
     at: datetime
+    trace: str | None = None
     position: int = 0
     stamp: int = 0
 
@@ -201,6 +203,7 @@ class LetterRow(Value):
     due: datetime
     error: str
     dead: bool = False
+    trace: str | None = None
 
 
 class RequestRow(Value):
@@ -240,3 +243,40 @@ class ChartRow(Value):
     hash: str
     document: str
     stored_at: datetime
+
+
+class KeyRow(Value):
+    """An API key: for whom, what it may, and hashes of its secret and of the one that was replaced.
+
+    `rate` is how many calls a second it may make; None is the service's own limit.
+    """
+
+    tenant: str
+    id: str
+    name: str
+    actor: str
+    kind: str
+    roles: tuple[str, ...]
+    scopes: tuple[str, ...]
+    rate: int | None
+    secret: str
+    made_at: datetime
+    made_by: str
+    expires_at: datetime | None = None
+    old_secret: str | None = None
+    old_until: datetime | None = None
+    revoked_at: datetime | None = None
+    used_at: datetime | None = None
+
+
+class KeyNoteRow(Value):
+    """What was done to a key or with it: one act, or all of a kind in the time that begins `at`."""
+
+    tenant: str
+    key: str
+    at: datetime
+    what: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    by: str

@@ -17,6 +17,7 @@ from headway.store import (
     sqlite_leases,
     sqlite_letters,
     sqlite_messages,
+    sqlite_timers,
     sqlite_upkeep,
     sqlite_work,
 )
@@ -24,6 +25,7 @@ from headway.store.port import (
     AskQuery,
     Attempt,
     Claim,
+    Done,
     EventPage,
     EventQuery,
     InstanceQuery,
@@ -31,6 +33,7 @@ from headway.store.port import (
     MessagePage,
     MessageQuery,
     Settlement,
+    TimerQuery,
     Unit,
     WorkQuery,
 )
@@ -48,6 +51,7 @@ from headway.store.rows import (
 )
 from headway.store.sqlite_claims import Desk
 from headway.store.sqlite_connection import MEMORY, Connection
+from headway.store.sqlite_keys import SqliteKeys
 from headway.store.sqlite_tables import (
     ASK,
     CHART,
@@ -90,6 +94,7 @@ class SqliteStore:
         self._writer = SqliteThread(connect)
         # What stands in memory belongs to one connection.
         self._reader = self._writer if self._in_memory else SqliteThread(partial(connect, read_only=True))
+        self.keys = SqliteKeys(self._reader.call, self._write, self._clock.now)
 
     async def open(self) -> None:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
@@ -97,6 +102,7 @@ class SqliteStore:
         try:
             database = SqliteDatabase(self._writer)
             await (migrate.up(database) if self._in_memory else migrate.check(database, self._address))
+            await self._writer.call(Connection.write_ahead)
             await self._reader.start()
         except BaseException:
             await self.close()
@@ -110,6 +116,12 @@ class SqliteStore:
     async def run(self, unit: Unit) -> None:
         """Run a unit in one transaction; on return its changes are durable."""
         await self._writer.call(lambda connection: run_unit(connection, unit, self._clock.now))
+
+    def submit(self, unit: Unit, done: Done) -> None:
+        """Begin to run a unit; `done` is called on the event loop when it has ended."""
+        self._writer.submit(
+            lambda connection: run_unit(connection, unit, self._clock.now), lambda outcome: done(outcome[1])
+        )
 
     async def now(self) -> datetime:
         """The time of the store's clock."""
@@ -162,6 +174,10 @@ class SqliteStore:
         [(due,)] = await self._reader.call(lambda held: held.fetch(NEXT_TIMER))
         return _time_or_none(due)
 
+    async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
+        """A page of timers, by due time."""
+        return await self._reader.call(lambda held: sqlite_timers.list_timers(held, query))
+
     async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
         return await self._write(lambda held: self._desk.claim(held, claim, self._time()))
@@ -178,6 +194,10 @@ class SqliteStore:
         return await self._write(
             lambda held: sqlite_work.release(held, worker, items, now=self._time(), due=at)
         )
+
+    async def hasten_work(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Let work be due now that nobody holds and that was to be done later; answers which."""
+        return await self._write(lambda held: sqlite_work.hasten(held, items, self._time()))
 
     async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
         """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""

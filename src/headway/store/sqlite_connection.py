@@ -37,7 +37,7 @@ class Connection:
     def __init__(self, path: str, *, patience: int, create: bool = False, read_only: bool = False) -> None:
         try:
             self._raw = _connect(path, patience, create=create)
-            for pragma in _pragmas(path, read_only=read_only):
+            for pragma in _pragmas(read_only=read_only):
                 self._raw.execute(pragma)
         except sqlite3.Error as error:
             raise translated(error) from error
@@ -82,6 +82,10 @@ class Connection:
             raise
         return answer
 
+    def write_ahead(self) -> None:
+        """Let readers and a writer not wait for each other. It is a property of the file, and stays."""
+        self.fetch("PRAGMA journal_mode = WAL")
+
     def ping(self) -> None:
         """Look whether the database answers."""
         self.fetch("SELECT 1 FROM sqlite_master LIMIT 1")
@@ -111,9 +115,7 @@ def _connect(path: str, patience: int, *, create: bool) -> sqlite3.Connection:
     return sqlite3.connect(path, timeout=patience / 1_000, isolation_level=None, cached_statements=256)
 
 
-def _pragmas(path: str, *, read_only: bool) -> Iterable[str]:
-    if path != MEMORY:
-        yield "PRAGMA journal_mode = WAL"
+def _pragmas(*, read_only: bool) -> Iterable[str]:
     yield "PRAGMA synchronous = FULL"
     yield "PRAGMA foreign_keys = ON"
     yield f"PRAGMA cache_size = {PAGES_IN_MEMORY}"

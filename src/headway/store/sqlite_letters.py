@@ -29,6 +29,7 @@ UPDATE letter SET head = 1 WHERE destination = ?1 AND position = (
 DUE = f"""
 {LETTER.select} WHERE destination = :destination AND head = 1 AND due <= :now
 AND position > :after AND (:tenant IS NULL OR tenant = :tenant)
+AND (:instance IS NULL OR instance = :instance)
 AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 ORDER BY due, position LIMIT :limit
 """
@@ -99,6 +100,8 @@ def page(query: LetterQuery) -> str:
     """The statement for the filters that are set, so that each combination finds its index."""
     names = tuple(name for name in FILTERS if getattr(query, name) is not None)
     terms = [FILTERS[name] for name in names]
+    if query.instance is not None:
+        terms.append("letter.instance = :instance")
     if query.ids:
         return " AND ".join([BY_ID, *terms])
     where = " AND ".join(["dead = :dead", "position > :after", "position <= :until", *terms])
@@ -118,6 +121,7 @@ def _page(
     values = {
         "destination": query.destination,
         "tenant": query.tenant,
+        "instance": query.instance,
         "ids": _ids(query),
         "after": query.after if after is None else after,
         "until": until,
@@ -132,6 +136,7 @@ def _due(connection: Connection, query: LetterQuery, now: int) -> list[LetterRow
     """The longest due, but in the order of their messages."""
     values = {
         "tenant": query.tenant,
+        "instance": query.instance,
         "ids": _ids(query),
         "after": query.after,
         "limit": query.limit,

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
-from functools import cached_property
+from functools import cached_property, lru_cache
 from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -31,6 +31,8 @@ Convert = Callable[[Any], Any]
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
 POSITION = "position"
+TIMES_KEPT = 1024
+"""Rows that were written together share their times."""
 STAMP = "stamp"
 """What orders rows where several write at once; one writes here, so the position alone is the order."""
 
@@ -40,6 +42,7 @@ def to_time(at: datetime) -> int:
     return (at - EPOCH) // MICROSECOND
 
 
+@lru_cache(TIMES_KEPT)
 def from_time(stored: int) -> datetime:
     """The time that was stored, in UTC."""
     return EPOCH + timedelta(microseconds=stored)

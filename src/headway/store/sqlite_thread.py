@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
@@ -17,10 +18,11 @@ Outcome = tuple[Any, BaseException | None]
 
 
 class Call(NamedTuple):
-    """A job, and who waits for its outcome."""
+    """A job, and what to call on which loop with its outcome."""
 
     job: Callable[[Connection], Any]
-    caller: asyncio.Future[Outcome]
+    loop: asyncio.AbstractEventLoop
+    done: Callable[[Outcome], None]
 
 
 class SqliteThread:
@@ -49,22 +51,29 @@ class SqliteThread:
         thread, self._thread = self._thread, None
         if not thread:
             return
-        last = asyncio.get_running_loop().create_future()
-        self._calls.put(Call(Connection.close, last))
+        loop = asyncio.get_running_loop()
+        last: asyncio.Future[Outcome] = loop.create_future()
+        self._calls.put(Call(Connection.close, loop, partial(_settle, last)))
         self._calls.put(None)
         await last
         thread.join()
 
     async def call(self, job: Callable[[Connection], T]) -> T:
         """The answer of a job; raises what the job raises."""
-        if not self._thread:
-            raise StoreUnavailableError("the store is not open")
         caller: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        self._calls.put(Call(job, caller))
+        self.submit(job, partial(_settle, caller))
         answer, error = await caller
         if error is not None:
             raise error
         return answer  # type: ignore[no-any-return]  # what the job returned
+
+    def submit(self, job: Callable[[Connection], Any], done: Callable[[Outcome], None]) -> None:
+        """Hand in a job; `done` is called on the running loop with its answer and its error."""
+        call = Call(job, asyncio.get_running_loop(), done)
+        if self._thread:
+            self._calls.put(call)
+        else:
+            _deliver(call, (None, StoreUnavailableError("the store is not open")))
 
     def _serve(self) -> None:
         connection: Connection | BaseException
@@ -73,7 +82,7 @@ class SqliteThread:
         except BaseException as error:  # noqa: BLE001 - it belongs to the callers
             connection = error
         while call := self._calls.get():
-            _deliver(call.caller, _outcome(call.job, connection))
+            _deliver(call, _outcome(call.job, connection))
 
 
 def _outcome(job: Callable[[Connection], Any], connection: Connection | BaseException) -> Outcome:
@@ -85,9 +94,9 @@ def _outcome(job: Callable[[Connection], Any], connection: Connection | BaseExce
         return None, error
 
 
-def _deliver(caller: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _deliver(call: Call, outcome: Outcome) -> None:
     with suppress(RuntimeError):  # the caller's loop has closed: nobody waits
-        caller.get_loop().call_soon_threadsafe(_settle, caller, outcome)
+        call.loop.call_soon_threadsafe(call.done, outcome)
 
 
 def _settle(caller: asyncio.Future[Outcome], outcome: Outcome) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from headway.codec import encode
 from headway.errors import StoreError
 from headway.store.port import Changes, Found, Reads, Unit
-from headway.store.rows import InstanceRow
+from headway.store.rows import InstanceRow, RequestRow, WorkRow
 from headway.store.sqlite_asks import (
     CHANGE_ASK,
     CLOSE_ASK,
@@ -43,16 +43,16 @@ FEW_KEYS = 8
 
 
 class Write(NamedTuple):
-    """A list of changes, the statement that writes one of them, and whether each must find its row."""
+    """A list of changes, and the statement that writes one of them."""
 
-    changes: Callable[[Changes], Collection[Any]]
+    changes: str
     values: Callable[[Any], Sequence[Any]]
     sql: str
-    each_one: bool = False
 
 
 # An instance ends once; not to set `ended` on the way there saves the upkeep of the index of live ones.
 MOVE = f"{INSTANCE.update(but=('ended',))} AND +ended = 0"
+END = INSTANCE.update()
 COUNT = (
     "INSERT INTO counter (tenant, key, value) VALUES (?, ?, ?)"
     " ON CONFLICT (tenant, key) DO UPDATE SET value = value + excluded.value"
@@ -62,27 +62,25 @@ RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 
 # What is set and taken back in the same unit is gone, and what is asked and answered in it is closed.
 WRITES = (
-    Write(attrgetter("created"), INSTANCE.values, INSTANCE.insert),
-    Write(lambda changes: _living(changes.updated), INSTANCE.values, MOVE, each_one=True),
-    Write(lambda changes: _ended(changes.updated), INSTANCE.values, INSTANCE.update(), each_one=True),
-    Write(attrgetter("history"), HISTORY.values, HISTORY.insert),
-    Write(attrgetter("timers"), TIMER.values, TIMER.upsert),
-    Write(attrgetter("timers_gone"), tuple, TIMER.delete),
-    Write(attrgetter("work_gone"), tuple, WORK.delete),
-    Write(attrgetter("asks_renewed"), key_of, HIDE_ASK),
-    Write(attrgetter("asks_renewed"), ASK.values, ASK.upsert),
-    Write(attrgetter("asks_renewed"), key_of, SHOW_ASK),
-    Write(attrgetter("asks"), ASK.values, ASK.upsert),
-    Write(attrgetter("asks"), key_of, SHOW_ASK),
-    Write(attrgetter("asks_changed"), key_of, HIDE_ASK),
-    Write(attrgetter("asks_changed"), change_values, CHANGE_ASK),
-    Write(attrgetter("asks_changed"), key_of, SHOW_ASK),
-    Write(attrgetter("asks_closed"), key_of, HIDE_ASK),
-    Write(attrgetter("asks_closed"), closing_values, CLOSE_ASK),
-    Write(attrgetter("messages"), MESSAGE.values, MESSAGE.insert),
-    Write(attrgetter("records"), RECORD.values, RECORD.upsert),
-    Write(lambda changes: changes.counters.items(), lambda item: (*item[0], item[1]), COUNT),
+    Write("created", INSTANCE.values, INSTANCE.insert),
+    Write("history", HISTORY.values, HISTORY.insert),
+    Write("timers", TIMER.values, TIMER.upsert),
+    Write("timers_gone", tuple, TIMER.delete),
+    Write("work_gone", tuple, WORK.delete),
+    Write("asks_renewed", key_of, HIDE_ASK),
+    Write("asks_renewed", ASK.values, ASK.upsert),
+    Write("asks_renewed", key_of, SHOW_ASK),
+    Write("asks", ASK.values, ASK.upsert),
+    Write("asks", key_of, SHOW_ASK),
+    Write("asks_changed", key_of, HIDE_ASK),
+    Write("asks_changed", change_values, CHANGE_ASK),
+    Write("asks_changed", key_of, SHOW_ASK),
+    Write("asks_closed", key_of, HIDE_ASK),
+    Write("asks_closed", closing_values, CLOSE_ASK),
+    Write("messages", MESSAGE.values, MESSAGE.insert),
+    Write("records", RECORD.values, RECORD.upsert),
 )
+lists_of = attrgetter(*(write.changes for write in WRITES))
 
 
 def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime]) -> None:
@@ -107,16 +105,17 @@ def _decide_and_write(connection: Connection, unit: Unit, now: datetime) -> None
 
 
 def _read(connection: Connection, wanted: Reads, now: datetime) -> Found:
-    requests = _look_up(connection, REQUEST, wanted.requests)
-    return Found(
-        now=now,
-        instances={(row.tenant, row.id): row for row in _look_up(connection, INSTANCE, wanted.instances)},
-        requests={(row.tenant, row.key): row for row in requests if row.expires_at > now},
-        counters={(row.tenant, row.key): row.value for row in _look_up(connection, COUNTER, wanted.counters)},
-        records={
-            (row.tenant, row.kind, row.key): row for row in _look_up(connection, RECORD, wanted.records)
-        },
-    )
+    found = Found(now)
+    for row in _look_up(connection, INSTANCE, wanted.instances):
+        found.instances[row.tenant, row.id] = row
+    for request in _look_up(connection, REQUEST, wanted.requests):
+        if request.expires_at > now:
+            found.requests[request.tenant, request.key] = request
+    for counter in _look_up(connection, COUNTER, wanted.counters):
+        found.counters[counter.tenant, counter.key] = counter.value
+    for record in _look_up(connection, RECORD, wanted.records):
+        found.records[record.tenant, record.kind, record.key] = record
+    return found
 
 
 def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[str, ...]]) -> list[Row]:
@@ -128,32 +127,37 @@ def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[s
 
 
 def _write(connection: Connection, changes: Changes, now: datetime) -> None:
-    _write_work(connection, changes, now)
-    for write in WRITES:
-        if rows := write.changes(changes):
-            changed = connection.write(write.sql, [*map(write.values, rows)])
-            if write.each_one and changed != len(rows):
-                raise ConflictError("an instance that was to be changed is not there, or has ended")
-    _write_requests(connection, changes, to_time(now))
+    if changes.work:
+        _write_work(connection, changes.work, now)
+    if changes.updated:
+        _move(connection, changes.updated)
+    for write, rows in zip(WRITES, lists_of(changes), strict=True):
+        if rows:
+            connection.write(write.sql, map(write.values, rows))
+    if changes.counters:
+        connection.write(COUNT, [(*key, by) for key, by in changes.counters.items()])
+    if changes.requests:
+        _write_requests(connection, changes.requests, to_time(now))
 
 
-def _write_work(connection: Connection, changes: Changes, now: datetime) -> None:
+def _move(connection: Connection, rows: Sequence[InstanceRow]) -> None:
+    """Change instances, of which each must be there and live."""
+    changed = 0
+    for ended, sql in ((False, MOVE), (True, END)):
+        if some := [INSTANCE.values(row) for row in rows if row.ended is ended]:
+            changed += connection.write(sql, some)
+    if changed != len(rows):
+        raise ConflictError("an instance that was to be changed is not there, or has ended")
+
+
+def _write_work(connection: Connection, work: Sequence[WorkRow], now: datetime) -> None:
     """Keep work; what is due already can be claimed at once."""
-    rows = [[*WORK.values(row), place_of(row) if row.due <= now else None] for row in changes.work]
-    if rows:
-        connection.write(PUT_WORK, rows)
+    rows = [[*WORK.values(row), place_of(row) if row.due <= now else None] for row in work]
+    connection.write(PUT_WORK, rows)
 
 
-def _write_requests(connection: Connection, changes: Changes, now: int) -> None:
+def _write_requests(connection: Connection, requests: Sequence[RequestRow], now: int) -> None:
     """Keep answers; one that has expired but is still there gives way."""
-    rows = [(*REQUEST.values(row), now) for row in changes.requests]
-    if rows and connection.write(RENEW_REQUEST, rows) != len(rows):
+    rows = [(*REQUEST.values(row), now) for row in requests]
+    if connection.write(RENEW_REQUEST, rows) != len(rows):
         raise ConflictError("a request id has got an answer meanwhile")
-
-
-def _living(rows: Iterable[InstanceRow]) -> list[InstanceRow]:
-    return [row for row in rows if not row.ended]
-
-
-def _ended(rows: Iterable[InstanceRow]) -> list[InstanceRow]:
-    return [row for row in rows if row.ended]

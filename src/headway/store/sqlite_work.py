@@ -21,6 +21,11 @@ RELEASE = f"""
 UPDATE work SET worker = NULL, leased_until = NULL, started_at = NULL, due = coalesce(:due, due),
     place = CASE WHEN :due > :now THEN NULL ELSE place END {HELD}
 """
+HASTEN = """
+UPDATE work SET due = :now
+WHERE tenant = :tenant AND id = :id AND attempt = :attempt AND worker IS NULL AND due > :now
+RETURNING tenant, id
+"""
 CHECKPOINT = f"UPDATE work SET checkpoint = :data {HELD}"
 EXPIRED_WORK = (
     f"{WORK.select} WHERE worker IS NOT NULL AND leased_until <= ? ORDER BY leased_until, tenant, id LIMIT ?"
@@ -50,6 +55,11 @@ def release(
 ) -> list[Key]:
     """Hand back what a worker holds; belongs in a transaction."""
     return [item[:2] for item in items if _changed(connection, RELEASE, worker, item, now=now, due=due)]
+
+
+def hasten(connection: Connection, items: Sequence[Attempt], now: int) -> list[Key]:
+    """Let work be due now that waits for its time; belongs in a transaction."""
+    return [item[:2] for item in items if _changed(connection, HASTEN, "", item, now=now)]
 
 
 def keep_checkpoint(connection: Connection, worker: str, item: Attempt, *, now: int, data: str) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+import asyncio
+from datetime import UTC, datetime, timedelta
+from math import inf
 from typing import Any, Self
 
 from headway.clock import milliseconds
@@ -13,18 +15,23 @@ from headway.statechart.chart import Charted
 from headway.store.port import LetterQuery
 from headway.testing.clock import FakeClock
 from headway.worker.handlers import Handlers
+from headway.worker.running import Reason, Running
 from headway.worker.worker import Worker
 
 MEMORY = "sqlite:///:memory:"
 MOST_TURNS = 10_000
 MOST_LETTERS = 1_000
+LOOK = 0.01
+EPOCH = datetime.fromtimestamp(0, UTC)
+MILLISECOND = timedelta(milliseconds=1)
 
 
 class Harness:
     """A node on SQLite whose clock stands still: nothing runs but when the test says so.
 
     `run_until_idle` lets everything happen that is due now; `advance("2d")` lets time pass, and all
-    that becomes due on the way happens in its turn and at its time.
+    that becomes due on the way happens in its turn and at its time. Work whose handler waits meanwhile is
+    under way until the handler ends, or its timeout passes by the clock.
     """
 
     def __init__(
@@ -34,10 +41,17 @@ class Harness:
         database: str = MEMORY,
         clock: FakeClock | None = None,
         tenant: str = DEFAULT_TENANT,
+        patience: float = 1.0,
         **settings: Any,
     ) -> None:
-        """`settings` are those of `Node`: destinations, facts, secrets, retention, queues."""
+        """`settings` are those of `Node`: destinations, facts, secrets, retention, queues.
+
+        A handler whose work has a timeout, and which has not ended after `patience` real seconds, counts
+        as one that waits for time to pass; one that waits by `clock.sleep` does so at once.
+        """
         self.clock = clock or FakeClock()
+        self._looks = max(1, round(patience / LOOK))
+        self._waiting: set[tuple[Running, Reason | None]] = set()
         self._tenant = tenant
         self._database, self._charts = database, charts
         self._settings = {"handlers": handlers, **settings}
@@ -61,9 +75,9 @@ class Harness:
         await self.run_until_idle()
         # What is due already and has not happened will not happen: another node has the lease.
         while (due := await self._next_due()) is not None and self.clock.now() < due <= until:
-            self.clock.move_to(due)
+            await self._move_to(due)
             await self.run_until_idle()
-        self.clock.move_to(until)
+        await self._move_to(until)
         await self.run_until_idle()
         return until
 
@@ -89,7 +103,10 @@ class Harness:
 
     def _made(self) -> Node:
         """A node on the same database and the same clock; a file is made when it is missing."""
-        return Node(self._database, self._charts, clock=self.clock, **self._settings)
+        node = Node(self._database, self._charts, clock=self.clock, **self._settings)
+        if node.worker is not None:
+            node.worker.grace = 0.0  # the test's time does not pass while the node stops
+        return node
 
     async def _turn(self) -> bool:
         """Let every service do what is due; whether anything happened."""
@@ -97,16 +114,75 @@ class Harness:
         for service in self.node.services:
             await service.turn()
             if isinstance(service, Worker):
-                await service.settled()
+                await service.beat()
+                await self._settled(service)
         return self._activity() != before
 
     def _activity(self) -> int:
         engine, services = self.node.engine, self.node.services
         return engine.tally.total() + sum(service.tally.total() for service in services)
 
+    async def _settled(self, worker: Worker) -> None:
+        """Wait until all that runs has ended, or waits for time to pass."""
+        looks = 0
+        while (busy := self._busy(worker)) and looks < self._looks:
+            tasks = [running.task for running in busy if running.task is not None]
+            done, _ = await asyncio.wait(tasks, timeout=LOOK, return_when=asyncio.FIRST_COMPLETED)
+            # Looks are counted, not seconds: a machine that stands still for a while takes none.
+            looks = 0 if done or not all(map(_is_limited, busy)) else looks + 1
+        self._waiting = {(running, running.cancelled) for running in _running(worker)}
+
+    def _busy(self, worker: Worker) -> list[Running]:
+        """What may go on though time does not pass."""
+        asleep = self.clock.asleep
+        return [
+            running for running in _running(worker) if running.task not in asleep and not self._waits(running)
+        ]
+
+    def _waits(self, running: Running) -> bool:
+        return _is_limited(running) and (running, running.cancelled) in self._waiting
+
+    async def _move_to(self, at: datetime) -> None:
+        """Let time pass; the worker shows on the way that it lives, so that nobody takes its work."""
+        worker = self.node.worker
+        while worker is not None and (beat := _time_of(_next_beat(worker))) is not None and beat < at:
+            self.clock.move_to(beat)
+            await worker.beat()
+        self.clock.move_to(at)
+
     async def _next_due(self) -> datetime | None:
-        store = self.node.engine.store
+        store, worker = self.node.engine.store, self.node.worker
         letters = await store.letters(LetterQuery(dead=False, limit=MOST_LETTERS))
         dues = [await store.next_timer(), await store.next_work(), *(letter.due for letter in letters)]
+        dues.append(self.clock.next_waking)
+        dues.append(None if worker is None else _time_of(_next_limit(worker)))
         now = self.clock.now()
         return min((due for due in dues if due is not None and due > now), default=None)
+
+
+def _running(worker: Worker) -> list[Running]:
+    """The attempts that have not ended."""
+    attempts = worker._attempts  # noqa: SLF001 - in a test the worker's loops do not run: the harness does
+    everything = (*attempts.held.values(), *attempts.lingering)
+    return [running for running in everything if running.task is not None and not running.task.done()]
+
+
+def _is_limited(running: Running) -> bool:
+    """Whether it need not be waited for: its time is limited, or it is over already."""
+    return running.deadline < inf or running.cancelled is not None or running.given_up
+
+
+def _next_beat(worker: Worker) -> float:
+    return worker._heartbeat.next_due()  # noqa: SLF001 - as above
+
+
+def _next_limit(worker: Worker) -> float:
+    return min(worker._deadlines.next_due(), worker._reports.next_due())  # noqa: SLF001 - as above
+
+
+def _time_of(seconds: float) -> datetime | None:
+    """The first time of a clock, in whole milliseconds, at which so many seconds have passed."""
+    if seconds == inf:
+        return None
+    at = EPOCH + timedelta(milliseconds=round(seconds * 1_000))
+    return at if at.timestamp() >= seconds else at + MILLISECOND

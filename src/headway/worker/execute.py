@@ -9,6 +9,7 @@ from logging import getLogger
 from typing import Any, TypeVar
 
 from headway.engine.orders import Answer
+from headway.engine.trace import CURRENT
 from headway.errors import HeadwayError, InputError, StoreError, TooLargeError, UnknownInstanceError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, work_timed_out
@@ -63,6 +64,8 @@ class Execution:
 
     async def _run(self, running: Running, loop: asyncio.AbstractEventLoop) -> None:
         running.started = True
+        if running.row.trace is not None:
+            CURRENT.set(running.row.trace)  # for what the attempt leads to; the task has a context of its own
         try:
             outcome = STOPPED if running.cancelled else await self._perform(running, loop)
             running.ending = True

@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any, TypeGuard
+from typing import Any, Protocol, TypeGuard
 
 from headway.clock import milliseconds
 from headway.codec import Value, as_json, replace
 from headway.errors import InputError, shown
 from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.statechart.types import plain
-from headway.store.rows import WorkRow
 
 LONGEST_MESSAGE = 500
+SOONEST_AGAIN = timedelta(milliseconds=100)
+"""A handler that always says "again" must not keep its worker and the database busy with nothing else."""
+
 WORD = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
 PLAIN = frozenset({type(None), bool, int, str})
 BAD_RESULT = "bad_result"
@@ -28,13 +30,16 @@ class Done(Value, kw_only=False):
 
 
 class Again:
-    """The work has not failed, but is to be tried again later: the same attempt, by any worker."""
+    """The work has not failed, but is to be tried again later: the same attempt, by any worker.
+
+    Nothing is tried again sooner than after 100 ms.
+    """
 
     __slots__ = ("after",)
 
-    def __init__(self, after: str | float | timedelta = 0) -> None:
+    def __init__(self, after: str | float | timedelta = "1s") -> None:
         """Raises ValueError when `after` is no duration ("30s", seconds, a timedelta)."""
-        self.after = timedelta(milliseconds=milliseconds(after))
+        self.after = max(timedelta(milliseconds=milliseconds(after)), SOONEST_AGAIN)
 
 
 class Fail:
@@ -62,7 +67,19 @@ def failure(error: BaseException) -> Fail:
     return failed
 
 
-def event_of(outcome: object, row: WorkRow, by: Actor) -> Event:
+class Identified(Protocol):
+    """An attempt at work: the work's id, and which attempt it is."""
+
+    @property
+    def id(self) -> str:
+        """The work."""
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt."""
+
+
+def event_of(outcome: object, row: Identified, by: Actor) -> Event:
     """The event that tells the engine of an outcome; raises InputError for a result that is not JSON."""
     if isinstance(outcome, Event):
         sender = by if outcome.by == SYSTEM else outcome.by

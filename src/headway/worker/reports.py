@@ -57,7 +57,8 @@ class Reports(Punctual):
         answers = await asyncio.gather(*map(self.flush, due), return_exceptions=True)
         failed = [answer for answer in answers if isinstance(answer, BaseException)]
         for running, answer in zip(due, answers, strict=True):
-            if answer is not None and running.progress is not None:
+            # An attempt that has ended sends the rest itself; what is no fault of the store fails again.
+            if isinstance(answer, StoreError) and running.progress is not None and not running.is_over:
                 self._queue(running, running.progress)
         if failed:
             raise failed[0]

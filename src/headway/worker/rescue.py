@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Collection, Sequence
+from datetime import datetime, timedelta
 
 from headway.codec import decode, replace
+from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
 from headway.engine.service import LOG
 from headway.errors import StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, work_lost
-from headway.store.port import Changes, Found, Reads
+from headway.store.port import Attempt, Changes, Found, Reads
 from headway.store.rows import WorkRow
 
 PAGE = 500
 PUT_OFF = timedelta(minutes=1)
 SHORTEST_REST = 0.2
+MOST_REMEMBERED = 10_000
 
 
 class Rescue(SoleService):
-    """Ends attempts whose lease has run out."""
+    """Ends attempts whose lease has run out.
+
+    An instance that refuses to hear of it, because a function of its chart fails, is told again later;
+    meanwhile nobody else gets the same attempt, whose worker may still be at it.
+    """
 
     name = "rescue"
     longest_rest = 5.0
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._refused: set[Attempt] = set()
 
     async def act(self) -> bool:
         """Take a page of lost work from its workers."""
@@ -33,20 +43,30 @@ class Rescue(SoleService):
         answers = await self.engine.send_all(
             [((row.tenant, row.instance), work_lost(row.id, row.attempt)) for row in lost]
         )
-        left, unknown = [], None
+        left, refused, unknown = [], set(), None
         for row, answer in zip(lost, answers, strict=True):
             if isinstance(answer, StoreError):
                 # The next turn finds it again; put off, the same attempt would be handed out a second time.
                 unknown = answer
             elif isinstance(answer, (Refusal, BaseException)):
-                LOG.warning("%s of %s was lost by %s: %s", row.id, row.instance, row.worker, answer)
                 left.append(row)
+                if isinstance(answer, Refusal):
+                    refused.add(_attempt(row))
+                if _attempt(row) not in self._refused:
+                    LOG.warning("%s of %s was lost by %s: %s", row.id, row.instance, row.worker, answer)
         if left:
-            await self.engine.store.run(Sweep(left))
+            await self.engine.store.run(Sweep(left, refused))
+        self._remember(lost, refused)
         if unknown is not None:
             raise unknown
         self.tally["rescued"] += len(lost) - len(left)
         return len(lost) == PAGE
+
+    def _remember(self, lost: Sequence[WorkRow], refused: set[Attempt]) -> None:
+        """What is refused again and again is told once."""
+        self._refused.difference_update(map(_attempt, lost))
+        if len(self._refused) < MOST_REMEMBERED:
+            self._refused |= refused
 
     async def rest(self) -> float:
         """Until the next lease runs out."""
@@ -54,10 +74,13 @@ class Rescue(SoleService):
 
 
 class Sweep:
-    """A unit for lost work that no instance took back: orphans go, the rest can be claimed again later."""
+    """A unit for lost work that no instance took back: orphans go.
 
-    def __init__(self, lost: Sequence[WorkRow]) -> None:
-        self._lost = lost
+    What its instance refused stays with its worker for a while; the rest can be claimed again later.
+    """
+
+    def __init__(self, lost: Sequence[WorkRow], refused: Collection[Attempt] = ()) -> None:
+        self._lost, self._refused = lost, refused
 
     def begin(self) -> Reads:
         """Look at the instances."""
@@ -70,11 +93,19 @@ class Sweep:
             held = found.instances.get((row.tenant, row.instance))
             wanted = decode(Snapshot, held.snapshot).work.values() if held is not None else ()
             if any((work.id, work.attempt) == (row.id, row.attempt) for work in wanted):
-                again = replace(row, worker=None, leased_until=None, started_at=None, due=found.now + PUT_OFF)
-                self._changes.work.append(again)
+                self._changes.work.append(self._put_off(row, found.now + PUT_OFF))
             elif not any(work.id == row.id for work in wanted):
                 self._changes.work_gone.append((row.tenant, row.id))
+
+    def _put_off(self, row: WorkRow, until: datetime) -> WorkRow:
+        if _attempt(row) in self._refused:
+            return replace(row, leased_until=until)
+        return replace(row, worker=None, leased_until=None, started_at=None, due=until)
 
     def changes(self) -> Changes:
         """What was decided."""
         return self._changes
+
+
+def _attempt(row: WorkRow) -> Attempt:
+    return (row.tenant, row.id, row.attempt)

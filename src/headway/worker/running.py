@@ -59,6 +59,11 @@ class Running:
         self.thread: asyncio.Future[Any] | None = None
 
     @property
+    def is_over(self) -> bool:
+        """Whether its task has ended."""
+        return self.task is not None and self.task.done()
+
+    @property
     def attempt(self) -> Attempt:
         """What the store knows it by."""
         return (self.row.tenant, self.row.id, self.row.attempt)

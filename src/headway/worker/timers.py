@@ -35,8 +35,8 @@ class Timers(SoleService):
 
     async def start(self) -> None:
         """Begin, and wake up when a timer is set that is due before all others."""
-        self.engine.watch(self._look)
         await super().start()
+        self.engine.watch(self._look)
 
     async def stop(self) -> None:
         """Stop, and let another node take over at once."""
@@ -67,6 +67,8 @@ class Timers(SoleService):
         """Until the next timer is due; who may not fire it would only look at it again and again."""
         if not self._lease.is_held:
             return self.longest_rest
+        # A timer that is set while the store answers may be missing there: any wakes the service until then.
+        self._asleep_until = None
         self._asleep_until = await self.engine.store.next_timer()
         return await self.rest_until(self._asleep_until)
 
@@ -112,8 +114,11 @@ class Sweep:
         """Decide for each timer."""
         for timer in self._timers:
             row = found.instances.get((timer.tenant, timer.instance))
-            if row is not None and timer.id in decode(Snapshot, row.snapshot).timers:
-                self._changes.timers.append(replace(timer, due=found.now + PUT_OFF))
+            known = None if row is None else decode(Snapshot, row.snapshot).timers.get(timer.id)
+            if known is not None:
+                # An upgrade may have moved it meanwhile, or the clock was set back: then it is not due yet.
+                due = known.due if known.due > found.now else found.now + PUT_OFF
+                self._changes.timers.append(replace(timer, due=due))
             else:
                 self._changes.timers_gone.append((timer.tenant, timer.id))
                 self.gone += 1

@@ -76,6 +76,11 @@ class Work:
         return self._running.row.attempt
 
     @property
+    def trace(self) -> str | None:
+        """The W3C `traceparent` of the call that led to the work."""
+        return self._running.row.trace
+
+    @property
     def cancelled(self) -> Reason | None:
         """Why the handler is to stop, if it is; for code in a thread, which nobody can interrupt."""
         return self._running.cancelled

@@ -40,6 +40,10 @@ LISTS: list[tuple[dict[str, Any], list[int]]] = [
     ({"ids": ("m2", "m3"), "destination": "a", "tenant": "acme"}, [2]),
     ({"ids": ("m1", "m2"), "dead": True, "after": 1}, [2, 2]),
     ({"ids": ("m5", "m1"), "limit": 1, "destination": "a"}, [1]),
+    ({"instance": "i2"}, [5]),
+    ({"instance": "i1", "tenant": "acme", "dead": True}, [2, 2]),
+    ({"instance": "i2", "ids": ("m1", "m5"), "destination": "a"}, [5]),
+    ({"instance": "none"}, []),
     ({"destination": "none"}, []),
 ]
 WAITING: list[tuple[str, list[LetterRow], list[int]]] = [

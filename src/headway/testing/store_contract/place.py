@@ -83,6 +83,7 @@ WORK = WorkRow(
     timeout=None,
     heartbeat=10_000,
     lease=90_000,
+    trace="00-a-b-01",
 )
 ASK = AskRow(
     tenant="acme",
@@ -97,7 +98,14 @@ ASK = AskRow(
     deadline=None,
 )
 MESSAGE = MessageRow(
-    tenant="acme", id="m1", instance="i1", kind="emit", name="expense.approved", data=None, at=AT
+    tenant="acme",
+    id="m1",
+    instance="i1",
+    kind="emit",
+    name="expense.approved",
+    data=None,
+    at=AT,
+    trace="00-a-b-01",
 )
 LETTER = LetterRow(
     destination="a",
@@ -112,6 +120,7 @@ LETTER = LetterRow(
     attempts=1,
     due=LONG_AGO,
     error="500",
+    trace="00-a-b-01",
 )
 REQUEST = RequestRow(tenant="acme", key="r1", body="hash", answer='{"seq":1}', expires_at=NEVER)
 RECORD = RecordRow(tenant="acme", kind="plan", key="p1", data='{"limit":3}', updated_at=AT)

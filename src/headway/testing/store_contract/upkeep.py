@@ -9,7 +9,7 @@ from datetime import timedelta
 import pytest
 
 from headway.codec import replace
-from headway.store.port import AskQuery, InstanceQuery, MessageQuery, Settlement, Store
+from headway.store.port import AskQuery, InstanceQuery, MessageQuery, Settlement, Store, TimerQuery
 from headway.store.rows import AskClosing, Cursor, InstanceRow
 from headway.testing.store_contract.acts import found, writing
 from headway.testing.store_contract.place import (
@@ -83,6 +83,19 @@ class TimersContract:
             await store.run(writing(timers=[timer(due=due)]))
         assert not await store.due_timers(10)
         assert await store.next_timer() == NEVER
+
+    @pytest.mark.mission("ENG-14")
+    async def test_a_tenants_timers_are_listed_in_due_order(self, store: Store) -> None:
+        """In pages, those of one time by id; only those that were asked for, and no other tenant's."""
+        rows = [timer("b", due=LONG_AGO), timer("c", due=LONG_AGO), timer("a", due=AT), timer("d", due=NEVER)]
+        await store.run(writing(timers=[*reversed(rows), timer("z", due=LONG_AGO, tenant="other")]))
+        assert await store.timers(TimerQuery("acme")) == rows
+        assert await store.timers(TimerQuery("acme", limit=2)) == rows[:2]
+        assert await store.timers(TimerQuery("acme", after=(LONG_AGO, "b"), limit=2)) == rows[1:3]
+        assert await store.timers(TimerQuery("acme", after=(NEVER, "d"))) == []
+        assert await store.timers(TimerQuery("acme", ids=("d", "b", "z", "none"))) == [rows[0], rows[3]]
+        assert await store.timers(TimerQuery("acme", ids=("a", "b"), after=(LONG_AGO, "b"))) == [rows[2]]
+        assert await store.timers(TimerQuery("acme", ids=())) == []
 
     @pytest.mark.mission("ENG-14")
     async def test_a_timer_of_another_tenant_stays(self, store: Store) -> None:

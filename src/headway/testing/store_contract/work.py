@@ -260,6 +260,26 @@ class WorkContract:
         assert await store.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
         assert ids(await store.expired_work(10)) == ["w1"]
 
+    async def test_only_work_that_waits_for_its_time_is_hastened(self, store: Store) -> None:
+        """It can be claimed at once; what is held, due, another attempt or another tenant's stays."""
+        coming = await store.now() + timedelta(hours=1)
+        rows = [
+            work("later", due=coming, attempt=2),
+            work("held", due=coming, worker="x", leased_until=NEVER),
+            work("next", due=coming, attempt=2),
+            work("due", due=LONG_AGO, queue="mail"),
+            work("theirs", due=coming, tenant="other"),
+        ]
+        await store.run(writing(work=rows))
+        asked = [("later", 2), ("held", 1), ("next", 1), ("due", 1), ("theirs", 1), ("none", 1)]
+        items = [("acme", name, attempt) for name, attempt in asked]
+        assert await store.hasten_work(items) == [("acme", "later")]
+        assert not await store.hasten_work(items)
+        assert not await store.hasten_work([])
+        assert ids(await store.claim_work(claim())) == ["later"]
+        [due] = await store.work(WorkQuery("acme", ids=("due",)))
+        assert due.due == LONG_AGO
+
     async def test_expired_work_is_found_the_longest_first(self, store: Store) -> None:
         """Only what is leased and past its lease, so much as was asked for."""
         now = await store.now()

@@ -98,6 +98,7 @@ CREATE TABLE work (
     leased_until timestamptz,
     started_at   timestamptz,
     checkpoint   text,
+    trace        text,
     slot         text COLLATE "C" NOT NULL GENERATED ALWAYS AS (
         CASE WHEN affinity IS NULL AND concurrency IS NULL AND rate IS NULL THEN '' ELSE md5(
             quote_nullable(affinity) || ' ' || quote_nullable(concurrency) || ' ' || at_once::text
@@ -156,6 +157,7 @@ CREATE TABLE outbox (
     name     text NOT NULL,
     data     text,
     at       timestamptz NOT NULL,
+    trace    text,
     PRIMARY KEY (stamp, position)
 );
 CREATE INDEX outbox_by_age ON outbox USING brin (at) WITH (pages_per_range = 16);
@@ -181,6 +183,7 @@ CREATE TABLE letter (
     due         timestamptz NOT NULL,
     error       text NOT NULL,
     dead        boolean NOT NULL,
+    trace       text,
     PRIMARY KEY (destination, position)
 );
 CREATE INDEX letter_waiting ON letter (destination, tenant, instance, position) WHERE NOT dead;
@@ -250,7 +253,7 @@ CREATE TYPE work_given AS (
     tenant text, id text, instance text, state text, handler text, queue text, priority bigint, attempt bigint,
     due timestamptz, timeout bigint, heartbeat bigint, lease bigint, affinity text, concurrency text,
     at_once bigint, rate text, rate_most bigint, rate_per bigint, worker text, leased_until timestamptz,
-    started_at timestamptz, checkpoint text
+    started_at timestamptz, checkpoint text, trace text
 );
 CREATE TYPE ask_given AS (
     tenant text, id text, instance text, state text, roles text, answers text, form text, shows text,
@@ -263,7 +266,7 @@ CREATE TYPE ask_change AS (
 );
 CREATE TYPE audience_given AS (tenant text, ask text, opened_at timestamptz, audience text[]);
 CREATE TYPE message_given AS (
-    tenant text, id text, instance text, kind text, name text, data text, at timestamptz
+    tenant text, id text, instance text, kind text, name text, data text, at timestamptz, trace text
 );
 CREATE TYPE request_given AS (tenant text, key text, body text, answer text, expires_at timestamptz);
 CREATE TYPE record_given AS (tenant text, kind text, key text, data text, updated_at timestamptz);
@@ -271,7 +274,7 @@ CREATE TYPE counter_given AS (tenant text, key text, value bigint);
 CREATE TYPE attempt_given AS (tenant text, id text, attempt bigint);
 CREATE TYPE letter_given AS (
     destination text, tenant text, id text, instance text, kind text, name text, data text, at timestamptz,
-    position bigint, attempts bigint, due timestamptz, error text, dead boolean
+    position bigint, attempts bigint, due timestamptz, error text, dead boolean, trace text
 );
 CREATE TYPE chart_given AS (chart text, version bigint, hash text, document text, stored_at timestamptz);
 

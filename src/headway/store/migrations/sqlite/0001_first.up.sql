@@ -92,6 +92,7 @@ CREATE TABLE work (
     leased_until INTEGER,
     started_at   INTEGER,
     checkpoint   TEXT,
+    trace        TEXT,
     place        TEXT,
     PRIMARY KEY (tenant, id)
 ) STRICT, WITHOUT ROWID;
@@ -141,7 +142,8 @@ CREATE TABLE outbox (
     kind     TEXT NOT NULL,
     name     TEXT NOT NULL,
     data     TEXT,
-    at       INTEGER NOT NULL
+    at       INTEGER NOT NULL,
+    trace    TEXT
 ) STRICT;
 
 CREATE TABLE consumer (
@@ -165,6 +167,7 @@ CREATE TABLE letter (
     due         INTEGER NOT NULL,
     error       TEXT NOT NULL,
     dead        INTEGER NOT NULL CHECK (dead IN (0, 1)),
+    trace       TEXT,
     head        INTEGER NOT NULL DEFAULT 0 CHECK (head IN (0, 1 - dead)),
     PRIMARY KEY (destination, position)
 ) STRICT, WITHOUT ROWID;

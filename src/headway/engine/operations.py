@@ -1,0 +1,182 @@
+"""Many instances at once: what an act would lead to, and the act itself."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
+from hashlib import sha256
+from typing import NamedTuple
+
+from headway.codec import decode, encode, require_finite
+from headway.engine.batch import Batch
+from headway.engine.engine import Engine
+from headway.engine.orders import Answer, Order
+from headway.errors import EngineError, StoreError
+from headway.statechart.snapshot import Actor, Event, Snapshot
+from headway.store.port import Attempt, Changes, WorkQuery
+from headway.store.rows import InstanceRow, Key
+
+AT_ONCE = 100
+"""So many instances are acted on together, so that nobody else waits long."""
+
+
+class Outcome(NamedTuple):
+    """What an act led to, or would lead to, for one instance; None when there was nothing to do."""
+
+    instance: str
+    answer: Answer | BaseException | str | None
+
+
+HASTENED = "hastened"
+"""The answer of an instance whose work is due now."""
+
+
+class Act(ABC):
+    """Something to be done to many instances of a tenant."""
+
+    def __init__(self, engine: Engine, tenant: str) -> None:
+        self.engine, self.tenant = engine, tenant
+
+    @abstractmethod
+    async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
+        """What the act would lead to now; nothing is changed."""
+
+    async def perform(self, rows: Sequence[InstanceRow], request_id: str | None = None) -> Sequence[Outcome]:
+        """Act on instances, some at a time; each has its own outcome.
+
+        With a request id, what was done is not done again when the same is asked again within an hour.
+        Raises StoreError as soon as the store fails; what was done until then stays done.
+        """
+        outcomes: list[Outcome] = []
+        for start in range(0, len(rows), AT_ONCE):
+            some = rows[start : start + AT_ONCE]
+            done = await self._perform(some, [_own_id(request_id, row.id) for row in some])
+            for outcome in done:
+                if isinstance(outcome.answer, StoreError):
+                    raise outcome.answer
+            outcomes += done
+        return outcomes
+
+    @abstractmethod
+    async def _perform(
+        self, rows: Sequence[InstanceRow], request_ids: Sequence[str | None]
+    ) -> Sequence[Outcome]:
+        """Act on a few instances together."""
+
+
+class Sending(Act):
+    """Sends each instance the same event."""
+
+    def __init__(self, engine: Engine, tenant: str, event: Event) -> None:
+        """Raises InputError for an event whose data is no JSON."""
+        super().__init__(engine, tenant)
+        require_finite(event.data)
+        self._event = event
+
+    async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
+        """What each would answer, one after the other: with what those before it would have changed."""
+        orders = [Order((self.tenant, row.id), self._event) for row in rows]
+        return await _rehearsed(self.engine, orders)
+
+    async def _perform(
+        self, rows: Sequence[InstanceRow], request_ids: Sequence[str | None]
+    ) -> Sequence[Outcome]:
+        events = [((self.tenant, row.id), self._event) for row in rows]
+        return _outcomes(rows, await self.engine.send_all(events, request_ids))
+
+
+class Cancelling(Act):
+    """Cancels each instance and its children, by the event that its chart names for it."""
+
+    def __init__(self, engine: Engine, tenant: str, by: Actor, reason: str | None = None) -> None:
+        super().__init__(engine, tenant)
+        self._by, self._reason = by, reason
+
+    async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
+        """What each would answer; its children are told afterwards, and what they say is not known."""
+        return await _rehearsed(self.engine, [self._order(row) for row in rows])
+
+    async def _perform(
+        self, rows: Sequence[InstanceRow], request_ids: Sequence[str | None]
+    ) -> Sequence[Outcome]:
+        calls = [
+            self.engine.cancel(self.tenant, row.id, by=self._by, reason=self._reason, request_id=own)
+            for row, own in zip(rows, request_ids, strict=True)
+        ]
+        return _outcomes(rows, await asyncio.gather(*calls, return_exceptions=True))
+
+    def _order(self, row: InstanceRow) -> Order:
+        """The order of a cancellation; one that cannot be has its error already."""
+        order = Order((self.tenant, row.id), Event("", by=self._by, reason=self._reason), cascades=True)
+        try:
+            name = self.engine.charts.chart(row.chart, row.version).model.cancel
+        except EngineError as error:
+            order.error = error
+            return order
+        if name is None:
+            order.error = EngineError(f"chart {row.chart} cannot be cancelled: it names no event for it")
+        else:
+            order.act = Event(name, by=self._by, reason=self._reason)
+        return order
+
+
+class Retrying(Act):
+    """Lets work that waits for its next attempt be due now."""
+
+    async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
+        """Whose work waits for its time."""
+        store, attempts = self.engine.store, self._attempts(rows)
+        now, ids = await store.now(), tuple(work for _, work, _ in attempts)
+        found = await store.work(WorkQuery(self.tenant, ids, leased=False, limit=len(ids) + 1))
+        return self._told(rows, {(row.tenant, row.id) for row in found if row.due > now})
+
+    async def _perform(
+        self, rows: Sequence[InstanceRow], _request_ids: Sequence[str | None]
+    ) -> Sequence[Outcome]:
+        return self._told(rows, await hasten(self.engine, self._attempts(rows)))
+
+    def _attempts(self, rows: Sequence[InstanceRow]) -> list[Attempt]:
+        return [attempt for row in rows for attempt in self._attempts_of(row)]
+
+    def _attempts_of(self, row: InstanceRow) -> list[Attempt]:
+        work = decode(Snapshot, row.snapshot).work
+        return [(self.tenant, each.id, each.attempt) for each in work.values()]
+
+    def _told(self, rows: Sequence[InstanceRow], hastened: Collection[Key]) -> Sequence[Outcome]:
+        is_hastened = (any(each[:2] in hastened for each in self._attempts_of(row)) for row in rows)
+        return _outcomes(rows, [HASTENED if each else None for each in is_hastened])
+
+
+async def hasten(engine: Engine, attempts: Sequence[Attempt]) -> Sequence[Key]:
+    """Let work that nobody holds be due now; answers which was to be done later. Other nodes hear of it."""
+    hastened = await engine.store.hasten_work(attempts)
+    if hastened:
+        await engine.store.announce(["work"])
+    return hastened
+
+
+class Rehearsal(Batch):
+    """A batch that is decided as any other, and then not written."""
+
+    def changes(self) -> Changes:
+        """None."""
+        return Changes()
+
+
+async def _rehearsed(engine: Engine, orders: Sequence[Order]) -> Sequence[Outcome]:
+    possible = [order for order in orders if order.error is None]
+    if possible:
+        await engine.store.run(Rehearsal(engine.charts, possible))
+    return [Outcome(order.key[1], order.error or order.answer) for order in orders]
+
+
+def _outcomes(
+    rows: Sequence[InstanceRow], answers: Sequence[Answer | BaseException | str | None]
+) -> Sequence[Outcome]:
+    return [Outcome(row.id, answer) for row, answer in zip(rows, answers, strict=True)]
+
+
+def _own_id(request_id: str | None, instance: str) -> str | None:
+    """The request id of one instance, as short as any."""
+    return None if request_id is None else f"bulk/{sha256(encode((request_id, instance))).hexdigest()}"

@@ -1,0 +1,2 @@
+DROP TABLE key_note;
+DROP TABLE api_key;
