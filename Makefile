@@ -1,9 +1,9 @@
 # Every target sets up what it needs first; see scripts/setup.
 BIN   := .venv/bin
-CODE  := $(wildcard src tests bench scripts examples)
+CODE  := $(wildcard src tests bench chaos scripts examples)
 SUITE ?= core
 
-.PHONY: help setup serve test check format bench simulate coverage-of-mission clean
+.PHONY: help setup serve test check format bench simulate chaos coverage-of-mission clean
 
 help: ## Show this list
 	@echo "Headway. Targets:"
@@ -12,8 +12,8 @@ help: ## Show this list
 setup: ## Create .venv and install what is missing
 	@scripts/setup
 
-serve: setup ## Run Headway on its embedded default
-	$(BIN)/headway serve
+serve: setup ## Run Headway with a small lifecycle, on SQLite
+	$(BIN)/headway demo
 
 test: ## Run all tests
 	@scripts/setup tests
@@ -30,12 +30,16 @@ format: setup ## Format the code and apply the safe fixes
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-bench: ## Measure and compare (SUITE=core, SUITE=engine)
-	@scripts/setup $(if $(filter engine,$(SUITE)),peers)
+bench: ## Measure and compare (SUITE=core, engine or trust)
+	@scripts/setup $(if $(filter engine,$(SUITE)),peers,$(if $(filter trust,$(SUITE)),tests))
 	$(BIN)/python -m bench $(SUITE)
 
 simulate: setup ## Live through thousands of worlds full of faults (SEEDS=5000, FROM=0)
 	$(BIN)/python -m headway.testing.simulate --seeds $(or $(SEEDS),5000) --from $(or $(FROM),0) --jobs $$(nproc)
+
+chaos: ## Kill processes and databases under load, then audit (MINUTES=5, SEED=1, STORE=sqlite|postgres|all)
+	@scripts/setup tests
+	$(BIN)/python -m chaos --minutes $(or $(MINUTES),5) --store $(or $(STORE),all) $(if $(SEED),--seed $(SEED))
 
 coverage-of-mission: setup ## List each row of the contract with its tests, and the rows without
 	$(BIN)/python scripts/coverage_of_mission.py

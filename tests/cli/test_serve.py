@@ -1,91 +1,167 @@
-"""`headway serve`: a real server on a free port of this machine."""
+"""`headway serve`: real processes, on each kind of store."""
 
+import itertools
 import re
 import signal
 import socket
-import subprocess
-import sys
+import threading
+from collections.abc import Iterator
 from pathlib import Path
+from queue import Queue
 
 import httpx
 import pytest
 
-from headway.cli.explorer.server import address_of, host_names, listen
-from headway.cli.failure import CommandError
 from tests.cli.conftest import Headway
+from tests.cli.running import SECONDS, Running
 
-pytestmark = pytest.mark.mission("ENG-18")
+pytestmark = pytest.mark.mission("ENG-3", "ENG-10", "ENG-14", "ENG-17")
 
-ROOT = Path(__file__).resolve().parents[2]
-EXPENSE = "tests.cli.sample:Expense"
+APP = ("--app", "tests.cli.shop:lifecycle")
 
 
-def test_a_server_says_where_it_is_answers_and_stops() -> None:
-    """It prints its address and three commands, serves the page, and Ctrl-C ends it with code 0."""
-    command = [sys.executable, "-m", "headway", "serve", "--port", "0", EXPENSE]
-    with subprocess.Popen(
-        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    ) as server:
-        assert server.stdout is not None
+@pytest.fixture
+def migrated(database: str, headway: Headway) -> str:
+    """A database with its schema."""
+    assert headway("db", "up", "--database", database).code == 0
+    return database
+
+
+def calls(address: str, key: str) -> httpx.Client:
+    """A client of a service."""
+    return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=60)
+
+
+def test_one_process_does_it_all(migrated: str, folder: Path) -> None:
+    """It makes the first key, answers, runs the work, and ends in good order."""
+    with Running("serve", *APP, "--port", "0", "--database", migrated, folder=folder) as service:
+        with calls(service.ready(), service.key) as client:
+            begun = client.post("/v1/instances", json={"chart": "Order", "id": "o-1", "context": {}})
+            assert begun.status_code == 201, begun.text
+            assert client.post("/v1/instances/o-1/events", json={"event": "submit"}).status_code == 200
+        assert service.end() == 0
+        assert "Stopped." in "".join(service.errors)
+    with Running("serve", *APP, "--port", "0", "--database", migrated, folder=folder) as again:
+        again.ready()
+        assert "hw_" not in again.printed
+
+
+def test_parts_run_alone(migrated: str, folder: Path, headway: Headway) -> None:
+    """A process that only works finishes what was begun by a command, and listens on no port."""
+    arguments = (*APP, "--database", migrated)
+    headway("create", "Order", "flaky-1", *arguments)
+    headway("send", "flaky-1", "submit", *arguments)
+    headway("send", "flaky-1", "approve", "--role", "manager", *arguments)
+    with Running("worker", *arguments, folder=folder) as worker:
+        assert worker.ready() == ""
+        seen = headway("tail", "--since", "0-0", "--count", "5", "--json", "--database", migrated).out
+        assert '"to":"paid"' in seen.splitlines()[-1]
+        assert worker.end(signal.SIGINT) == 0
+
+
+def test_a_worker_without_handlers_is_told_so(headway: Headway) -> None:
+    """A worker that could do nothing does not start."""
+    outcome = headway("worker", "--app", "tests.cli.shop:Order")
+    assert (outcome.code, "there is no handler to run" in outcome.err) == (2, True)
+
+
+@pytest.fixture
+def passed() -> Iterator[socket.socket]:
+    """A socket that somebody else holds open, as a service manager does."""
+    with socket.socket() as listening:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(1_024)
+        yield listening
+
+
+def started_with(listening: socket.socket, database: str, folder: Path) -> Running:
+    """A service that was given its socket."""
+    arguments = ("serve", *APP, "--database", database)
+    return Running(*arguments, folder=folder, environment={"LISTEN_FDS": "1"}, listening=listening)
+
+
+class Callers:
+    """Some who begin lives all the time, each call on a connection of its own."""
+
+    def __init__(self, address: str, key: str) -> None:
+        self.answers: Queue[int | str] = Queue()
+        self._address, self._key = address, key
+        self._over = threading.Event()
+        self._threads = [threading.Thread(target=self._call, args=(number,)) for number in range(4)]
+        for thread in self._threads:
+            thread.start()
+
+    def _call(self, number: int) -> None:
+        for count in itertools.takewhile(lambda _: not self._over.is_set(), itertools.count()):
+            body = {"chart": "Order", "id": f"o-{number}-{count}", "context": {}}
+            try:
+                with calls(self._address, self._key) as client:
+                    self.answers.put(client.post("/v1/instances", json=body).status_code)
+            except httpx.HTTPError as error:
+                self.answers.put(repr(error))
+
+    def next(self, count: int) -> set[int | str]:
+        """So many more answers."""
+        return {self.answers.get(timeout=SECONDS) for _ in range(count)}
+
+    def end(self) -> set[int | str]:
+        """The answers to the last calls."""
+        self._over.set()
+        for thread in self._threads:
+            thread.join()
+        return self.next(self.answers.qsize())
+
+
+@pytest.mark.mission("ENG-6")
+def test_a_restart_loses_no_request(tmp_path: Path, folder: Path, passed: socket.socket) -> None:
+    """While callers go on, the service is restarted on a socket that stays open: every call is answered."""
+    database = f"sqlite:///{tmp_path}/restart.db"
+    with started_with(passed, database, folder) as first:
+        first.ready()
+        callers = Callers(f"http://127.0.0.1:{passed.getsockname()[1]}", first.key)
         try:
-            printed = ""
-            while not (found := re.search(r"http://127\.0\.0\.1:\d+/", printed)):
-                line = server.stdout.readline()
-                assert line, f"it ended: {printed}"
-                printed += line
-            assert "An expense claim" in httpx.get(found[0], timeout=60, follow_redirects=True).text
-            server.send_signal(signal.SIGINT)
-            rest = server.stdout.read()
-            assert server.wait(60) == 0
+            assert callers.next(20) == {201}
+            assert first.end() == 0
+            with started_with(passed, database, folder) as second:
+                second.ready()
+                assert callers.next(40) == {201}
+                assert callers.end() <= {201}
+                assert second.end() == 0
         finally:
-            server.kill()
-    assert rest.count("headway chart ") == 3
-    assert rest.rstrip().endswith("Stopped.")
+            callers.end()
 
 
-def test_a_port_in_use_is_told_or_passed_over() -> None:
-    """A port that was asked for must be free; otherwise the next one is taken."""
+def test_a_port_in_use_is_one_message(headway: Headway) -> None:
+    """The address that is taken is named."""
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(CommandError, match=f"port {port} on 127.0.0.1: address already in use"):
-            listen("127.0.0.1", [port])
-        with listen("127.0.0.1", [port, 0]) as other:
-            assert other.getsockname()[1] != port
-
-
-def test_an_address_of_another_machine_is_told() -> None:
-    """An address this machine does not have is a message, not a traceback."""
-    with pytest.raises(CommandError, match=r"192\.0\.2\.1 is no address of this machine"):
-        listen("192.0.2.1", [0])
-
-
-@pytest.mark.parametrize(
-    ("host", "names"),
-    [
-        ("127.0.0.1", ("127.0.0.1",)),
-        ("localhost", ("localhost",)),
-        ("0.0.0.0", ("0.0.0.0", socket.gethostname().lower(), "*")),  # noqa: S104 - names to compare
-    ],
-)
-def test_loopback_answers_to_its_own_names_only(host: str, names: tuple[str, ...]) -> None:
-    """Bare addresses are answered only by a server that was opened to the network."""
-    assert host_names(host) == names
-
-
-def test_the_address_printed_can_be_opened() -> None:
-    """A server on all addresses is opened by the one of this machine."""
-    with listen("127.0.0.1", [0]) as listening:
-        port = listening.getsockname()[1]
-        assert address_of(listening, "0.0.0.0") == f"http://127.0.0.1:{port}/"  # noqa: S104 - a name
-        assert address_of(listening, "::1") == f"http://[::1]:{port}/"
-
-
-def test_without_the_extra_the_message_names_it(headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Starlette or uvicorn missing: exit code 2 and what to install."""
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "headway.cli.explorer.server", raising=False)
-    outcome = headway("serve", EXPENSE)
+        outcome = headway("serve", *APP, "--port", str(taken.getsockname()[1]))
     assert outcome.code == 2
-    assert "pip install 'headway[service]'" in outcome.err
+    assert re.search(r"cannot listen on port \d+ on 127\.0\.0\.1: address already in use", outcome.err)
+
+
+@pytest.mark.mission("ENG-14", "ENG-16")
+def test_metrics_are_for_those_who_may_see_them(tmp_path: Path, folder: Path) -> None:
+    """All with the token, a tenant's own with its key, none without; each transition is a line in the log."""
+    environment = {"HEADWAY_METRICS_TOKEN": "let-me-see", "HEADWAY_LOG_TRANSITIONS": "true"}
+    arguments = ("serve", *APP, "--port", "0", "--database", f"sqlite:///{tmp_path}/metrics.db")
+    with Running(*arguments, folder=folder, environment=environment) as service:
+        address = service.ready()
+        with calls(address, service.key) as client:
+            assert client.post(
+                "/v1/instances", json={"chart": "Order", "id": "o-1", "context": {}}
+            ).is_success
+            own = client.get("/metrics").text
+        with calls(address, "let-me-see") as client:
+            everything = client.get("/metrics").text
+        assert httpx.get(f"{address}/metrics").status_code == 401
+        with calls(address, "let-me-sea") as client:
+            assert client.get("/metrics").status_code == 401
+        assert service.end() == 0
+    created = 'headway_transitions_total{after="draft",before="",chart="Order",tenant="default"} 1.0'
+    assert created in own
+    assert created in everything
+    assert ("headway_calls_total" in own, "headway_calls_total" in everything) == (False, True)
+    assert '"job_id": "o-1"' in "".join(service.errors)
+    assert "let-me-see" not in "".join(service.errors)

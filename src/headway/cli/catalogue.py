@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib import import_module
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from headway.cli.failure import CommandError, blame
 from headway.errors import HeadwayError
+from headway.lifecycle import Lifecycle
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
 from headway.statechart.scxml import from_scxml
@@ -43,7 +44,7 @@ def registered() -> dict[str, EntryPoint]:
 
 def load_registered() -> list[Found | Broken]:
     """Every registered chart; one that cannot be loaded does not hide the others."""
-    return [_or_broken(point) for point in registered().values()]
+    return [each for point in registered().values() for each in _or_broken(point)]
 
 
 def find_all(names: Iterable[str]) -> list[Found]:
@@ -53,9 +54,9 @@ def find_all(names: Iterable[str]) -> list[Found]:
 
 def find(name: str) -> Found:
     """The chart of a name; raises CommandError, or what is wrong with the chart."""
-    point = registered().get(name)
-    if point is not None:
-        return _loaded(point)
+    found = _registered_chart(name)
+    if found is not None:
+        return found
     if Path(name).suffix.lower() in READERS:
         return Found(name, _from_file(Path(name)))
     if ":" in name:
@@ -97,21 +98,44 @@ def _module(module_name: str, wanted: str) -> Any:
         raise blame(f"{module_name} cannot be imported", error) from error
 
 
-def _loaded(point: EntryPoint) -> Found:
+def _registered_chart(name: str) -> Found | None:
+    """The chart of a registered name: of an entry of its own, or of a lifecycle with several."""
+    points = registered()
+    point = points.get(name) or points.get(name.rpartition(".")[0])
+    if point is None:
+        return None
+    charts = _charts(point)
+    if point.name == name and len(charts) > 1:
+        raise CommandError(f"{name} has several charts: name {' or '.join(each.name for each in charts)}")
+    return next((each for each in charts if each.name == name), None)
+
+
+def loaded(point: EntryPoint) -> Any:
+    """What an entry names: a chart or a lifecycle; raises CommandError."""
     try:
         with redirect_stdout(sys.stderr):
-            return Found(point.name, _chart(point.load(), point.value))
+            return point.load()
     except HeadwayError:
         raise
     except (Exception, SystemExit) as error:
         raise blame(f"{point.name} ({point.value}) cannot be loaded", error) from error
 
 
-def _or_broken(point: EntryPoint) -> Found | Broken:
+def _charts(point: EntryPoint) -> list[Found]:
+    value = loaded(point)
+    if not isinstance(value, Lifecycle):
+        return [Found(point.name, _chart(value, point.value))]
+    charts = [_chart(each, point.value) for each in value.charts]
+    if len(charts) == 1:
+        return [Found(point.name, charts[0])]
+    return [Found(f"{point.name}.{chart.name.lower()}", chart) for chart in charts]
+
+
+def _or_broken(point: EntryPoint) -> Sequence[Found | Broken]:
     try:
-        return _loaded(point)
+        return _charts(point)
     except HeadwayError as error:
-        return Broken(point.name, str(error))
+        return [Broken(point.name, str(error))]
 
 
 def _chart(value: object, name: str) -> Chart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.table import Table
@@ -12,25 +12,31 @@ from rich.table import Table
 from headway.cli.charts import write
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
+from headway.cli.options import settings_of
 from headway.cli.present import out
 from headway.errors import InputError
+from headway.settings import ABOUT
 from headway.store import migrate
 from headway.store.address import database_at
 from headway.store.migrate import Database, Migration, Status
 
 T = TypeVar("T")
 
-db = typer.Typer(help="Keep the database's schema: up, status, down.", no_args_is_help=True)
+db = typer.Typer(help="Keep the database: up, status, down, backup, restored.", no_args_is_help=True)
+
+
+def _from_settings(database: str | None) -> str:
+    return settings_of(database=database).database
+
 
 Url = Annotated[
     str,
     typer.Option(
-        "--database",
-        envvar="HEADWAY_DATABASE",
-        help="The database: sqlite:///file.db or postgresql://user@host/name.",
+        "--database", metavar="URL", callback=_from_settings, show_default=False, help=ABOUT["database"]
     ),
 ]
-DEFAULT = "sqlite:///headway.db"
+DEFAULT: Any = None
+"""No address: the one of the settings."""
 
 
 @db.command()

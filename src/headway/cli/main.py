@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from io import TextIOWrapper
 from typing import Annotated
@@ -13,17 +13,28 @@ import typer
 from rich.text import Text
 
 from headway.cli.audit import audit
+from headway.cli.backup import backup, restored
 from headway.cli.charts import chart, charts
+from headway.cli.config import config
 from headway.cli.db import db
+from headway.cli.demo import demo
 from headway.cli.diff import diff
+from headway.cli.doctor import doctor
+from headway.cli.explore import explore
+from headway.cli.inbox import answer, inbox
+from headway.cli.keys import keys
+from headway.cli.lives import cancel, create, instances, send, why
 from headway.cli.present import errors_to
-from headway.cli.serve import serve
+from headway.cli.serve import serve, worker
+from headway.cli.tail import tail
 from headway.cli.upgrade import command as upgrade
 from headway.errors import HeadwayError
 
+ABOUT = "Lifecycles as statecharts: declare, run, follow and explain them."
+
 app = typer.Typer(
     name="headway",
-    help="Lifecycles as statecharts: look at them, check them, step them.",
+    help=ABOUT,
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -51,16 +62,36 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Lifecycles as statecharts: look at them, check them, step them."""
+    """Lifecycles as statecharts: declare, run, follow and explain them."""
 
 
-app.command()(charts)
 chart.command()(diff)
-app.add_typer(chart, name="chart")
-app.add_typer(db, name="db")
-app.add_typer(audit, name="audit")
-app.command("upgrade")(upgrade)
-app.command()(serve)
+db.command()(backup)
+db.command()(restored)
+
+PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+    "Run it": {"demo": demo, "serve": serve, "worker": worker, "config": config, "doctor": doctor},
+    "Instances": {
+        "instances": instances,
+        "create": create,
+        "send": send,
+        "cancel": cancel,
+        "why": why,
+        "inbox": inbox,
+        "answer": answer,
+        "tail": tail,
+    },
+    "Charts": {"charts": charts, "chart": chart, "explore": explore, "upgrade": upgrade},
+    "Administration": {"db": db, "keys": keys, "audit": audit},
+}
+"""All commands, as the help shows them."""
+
+for panel, commands in PANELS.items():
+    for name, command in commands.items():
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=name, rich_help_panel=panel)
+        else:
+            app.command(name, rich_help_panel=panel)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -43,7 +43,7 @@ def first_line(text: str) -> str:
 
 def list_of(charts: Iterable[Found | Broken]) -> RenderableType:
     """The registered charts, one line each."""
-    table = _table("Chart", "Version", "States", "Transitions", "Meaning")
+    table = table_of("Chart", "Version", "States", "Transitions", "Meaning")
     for column in (1, 2, 3):
         table.columns[column].justify = "right"
     table.columns[0].no_wrap = True
@@ -86,7 +86,7 @@ def _grow(tree: Tree, node: Node, *, first: bool) -> None:
 
 
 def _transitions(chart: Chart) -> Table:
-    table = _table("From", "When", "To", "Who", "Guard", "Does")
+    table = table_of("From", "When", "To", "Who", "Guard", "Does")
     for row in chart.model.transitions:
         when = Text(labels.cut(labels.trigger(chart, row), 80), TRIGGERS[labels.trigger_kind(row)])
         done = "; ".join(labels.effects(row.actions))
@@ -142,7 +142,8 @@ def _promise(promise: Promise) -> Text:
     )
 
 
-def _table(*heads: str) -> Table:
+def table_of(*heads: str) -> Table:
+    """An empty table with these heads."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
     add = partial(table.add_column, overflow="fold")
     for head in heads:

@@ -1,80 +1,148 @@
-"""`headway serve`: the chart explorer on this machine."""
+"""`headway serve` and `headway worker`: the service, whole or in parts."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from shutil import which
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.markup import escape
+from rich.text import Text
 
-from headway.cli.catalogue import Broken, Found, find_all, load_registered
+from headway.cli.apps import Apps, apps_of, without_handlers
+from headway.cli.compose import Part, node_of
 from headway.cli.failure import CommandError
+from headway.cli.options import App, Config, Database, settings_of
 from headway.cli.present import errors_to, out
+from headway.cli.sockets import address_of, listen, passed_on
+from headway.lifecycle import Lifecycle
+from headway.settings import ABOUT, Settings
 
-FIRST_PORT = 8000
-PORTS_TO_TRY = 20
+Only = Annotated[
+    list[Part] | None,
+    typer.Option("--only", help="Run this part alone; may be given several times. All parts if not given."),
+]
+Host = Annotated[str | None, typer.Option("--host", help=ABOUT["host"])]
+Port = Annotated[int | None, typer.Option("--port", help=ABOUT["port"])]
+Lifecycles = Annotated[
+    list[str] | None,
+    typer.Option("--lifecycle", help="A registered lifecycle to run; may be given several times."),
+]
 
 
 def serve(
-    charts: Annotated[
-        list[str] | None, typer.Argument(help="The charts to show; all registered ones if none is named.")
-    ] = None,
-    host: Annotated[
-        str, typer.Option(help="The address to listen on; others than loopback are open to the network.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            max=65535,
-            help="The port; the first free one from 8000 on if none is given, any free one for 0.",
-        ),
-    ] = None,
+    only: Only = None,
+    *,
+    host: Host = None,
+    port: Port = None,
+    database: Database = None,
+    app: App = None,
+    lifecycle: Lifecycles = None,
+    config: Config = None,
 ) -> None:
-    """Look at charts and step them, in a browser."""
+    """Run the service: HTTP interface, worker, relays and timers, in one process or each alone."""
+    settings = settings_of(
+        config, host=host, port=port, database=database, app=app, lifecycles=tuple(lifecycle or ()) or None
+    )
+    apps = apps_of(settings)
+    _tell_left_out(apps)
+    run_service(settings, apps.lifecycle, only or tuple(Part))
+
+
+def worker(
+    *,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option("--queue", help="A queue to take work from; may be given several times."),
+    ] = None,
+    capacity: Annotated[int | None, typer.Option("--capacity", help=ABOUT["capacity"])] = None,
+    database: Database = None,
+    app: App = None,
+    lifecycle: Lifecycles = None,
+    config: Config = None,
+) -> None:
+    """Run handlers and nothing else: the same as `serve --only worker`."""
+    settings = settings_of(
+        config,
+        queues=tuple(queue or ()) or None,
+        capacity=capacity,
+        database=database,
+        app=app,
+        lifecycles=tuple(lifecycle or ()) or None,
+    )
+    apps = apps_of(settings)
+    if not apps.lifecycle.handlers.names:
+        raise CommandError(
+            "there is no handler to run: name a lifecycle that has some, as in --app shop:lifecycle"
+        )
+    _tell_left_out(apps)
+    run_service(settings, apps.lifecycle, [Part.worker])
+
+
+Announce = Callable[[str | None, str | None], None]
+"""Called with the address and with the first key, where there is one."""
+
+
+def run_service(
+    settings: Settings, lifecycle: Lifecycle, parts: Sequence[Part], announce: Announce | None = None
+) -> None:
+    """Run until the process is told to end."""
+    service = load_service()
+    listening = (passed_on() or listen(settings.host, [settings.port])) if Part.api in parts else None
+    tell = announce or (lambda address, key: _announce(address, key, parts, lifecycle))
+
+    async def main() -> None:
+        node = node_of(settings, lifecycle, parts)
+        address = address_of(listening, settings.host) if listening else None
+        await service.Service(node, settings, listening).run(lambda key: tell(address, key))
+
+    with listening or nullcontext():
+        service.run(main())
+    errors_to().print("Stopped.", style="dim")
+
+
+def load_service() -> Any:
+    """The module that runs a service, which other commands do without; raises CommandError."""
     try:
-        from headway.cli.explorer.server import run  # noqa: PLC0415 - the other commands start without a web server
+        from headway.cli import service  # noqa: PLC0415 - other commands start without a web server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("headway"):
             raise
-        raise CommandError(f"the explorer needs {error.name}: pip install 'headway[service]'") from error
-    found = find_all(charts) if charts else _registered()
-    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY) if port is None else (port,)
-    run(found, host, ports, lambda address: _announce(address, found))
-    out().print("\nStopped.", style="dim")
+        raise CommandError(f"the service needs {error.name}: pip install 'headway[service]'") from error
+    return service
 
 
-def _registered() -> list[Found]:
-    every = load_registered()
-    found = [each for each in every if isinstance(each, Found)]
-    for each in every:
-        if isinstance(each, Broken):
-            errors_to().print(f"[yellow]left out:[/] {escape(each.why)}", highlight=False)
-    if not found:
-        raise CommandError("no chart is registered: name one, as in headway serve mymodule:MyChart")
-    return found
+def _tell_left_out(apps: Apps) -> None:
+    for each in apps.left_out:
+        errors_to().print(f"[yellow]left out:[/] {escape(each.name)}: {escape(each.why)}")
+    if not apps.lifecycle.charts:
+        raise CommandError(
+            "there is no lifecycle to run: name one, as in --app shop:lifecycle, or try headway demo"
+        )
 
 
-def _announce(address: str, found: list[Found]) -> None:
-    console, name, headway = out(), found[0].name, _command()
-    count = "1 chart" if len(found) == 1 else f"{len(found)} charts"
-    console.print(f"\n[bold]Headway[/] explorer with {count} at [bold cyan]{address}[/]\n", highlight=False)
-    console.print("Try in another terminal:", style="dim")
-    for command in (
-        f"{headway} chart show {name}",
-        f"{headway} chart check {name}",
-        f"{headway} chart draw {name} -o chart.svg",
-    ):
-        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
-    console.print("\nCtrl-C stops it.", style="dim")
+def _announce(address: str | None, key: str | None, parts: Iterable[Part], lifecycle: Lifecycle) -> None:
+    console = out()
+    count = len(lifecycle.charts)
+    title = Text.assemble(("Headway", "bold"), f" {', '.join(parts)} with {count} chart{'s' * (count != 1)}")
+    if address:
+        title.append(" at ").append(address, "bold cyan")
+    console.print("", title, sep="\n", soft_wrap=True)
+    if Part.worker in parts:
+        for line in without_handlers(lifecycle):
+            console.print(Text.assemble(("no handler: ", "yellow"), line), soft_wrap=True)
+    if key is not None:
+        console.print(Text.assemble("The first key, shown this once: ", (key, "bold green")), soft_wrap=True)
+    console.print("Ctrl-C stops it.", style="dim")
     console.file.flush()
 
 
-def _command() -> str:
+def command() -> str:
     """How this very command is called from here: by its name, or by its path when that is not on PATH."""
     program = Path(sys.argv[0])
     if program.name != "headway" or which("headway") == str(program.absolute()):

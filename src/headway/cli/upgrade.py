@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
 
 from headway.cli.catalogue import find, named_object
 from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
-from headway.cli.present import errors_to, out
+from headway.cli.present import out
 from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
+from headway.cli.progress import progress
 from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.upgrade import Upgraded, undo, upgrade
@@ -107,9 +99,9 @@ class Task:
         engine = self._engine()
         await engine.store.open()
         try:
-            with _progress("Rehearsing", None, quiet=self._quiet) as progress:
+            with progress("Rehearsing", None, quiet=self._quiet) as seen:
                 return await rehearse(
-                    engine, self._chart.name, self._chart.version, replay=replay, progress=progress
+                    engine, self._chart.name, self._chart.version, replay=replay, progress=seen
                 )
         finally:
             await engine.store.close()
@@ -117,27 +109,27 @@ class Task:
     async def upgrade(self, total: int) -> Upgraded:
         """Do it."""
         async with self._engine() as engine:
-            with _progress("Upgrading", total, quiet=self._quiet) as progress:
+            with progress("Upgrading", total, quiet=self._quiet) as seen:
                 return await upgrade(
                     engine,
                     self._chart.name,
                     self._chart.version,
                     by=self._by,
                     reason=self._reason,
-                    progress=progress,
+                    progress=seen,
                 )
 
     async def undo(self) -> Upgraded:
         """Take it back."""
         async with self._engine() as engine:
-            with _progress("Bringing back", None, quiet=self._quiet) as progress:
+            with progress("Bringing back", None, quiet=self._quiet) as seen:
                 return await undo(
                     engine,
                     self._chart.name,
                     self._chart.version,
                     by=self._by,
                     reason=self._reason,
-                    progress=progress,
+                    progress=seen,
                 )
 
 
@@ -148,16 +140,6 @@ def _facts(name: str | None) -> Mapping[str, Any]:
     if isinstance(found, Mapping) and all(map(callable, found.values())):
         return found
     raise CommandError(f"{name} is not a mapping from facts to functions of tenant and snapshot")
-
-
-@contextmanager
-def _progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Any]:
-    console = errors_to()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda seen: bar.update(task, completed=seen)
 
 
 def _tell(done: Upgraded, verb: str, *, json: bool) -> None:

@@ -52,6 +52,7 @@ lists_of = attrgetter(
     "messages",
     "requests",
     "records",
+    "stays",
 )
 """The rows an order adds; instances are written once, at the end."""
 

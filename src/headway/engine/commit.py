@@ -121,7 +121,11 @@ def _note(done: tuple[effects.Effect, ...]) -> str | None:
 
 
 def write_ends(commit: Commit, before: Snapshot, after: Snapshot) -> None:
-    """Timers and work that were open before and are no longer."""
+    """Timers and work that were open before and are no longer, and states that were left."""
+    for state, since in before.since.items():
+        if after.since.get(state) != since:
+            stay = (commit.tenant, before.chart, state, (commit.now - since).total_seconds())
+            commit.changes.stays.append(stay)
     if before.timers:
         gone = [commit.key(timer) for timer in before.timers if timer not in after.timers]
         commit.changes.timers_gone += gone

@@ -55,7 +55,11 @@ class Found(Scratch):
 
 
 class Changes(Scratch):
-    """What a unit has changed, to be written together or not at all."""
+    """What a unit has changed, to be written together or not at all.
+
+    `stays` is for those who watch, and is not stored: tenant, chart, a state that was left, and for how many
+    seconds the instance had been in it.
+    """
 
     created: list[InstanceRow] = []
     updated: list[InstanceRow] = []
@@ -72,6 +76,7 @@ class Changes(Scratch):
     requests: list[RequestRow] = []
     records: list[RecordRow] = []
     counters: dict[Key, int] = {}
+    stays: list[tuple[str, str, str, float]] = []
 
 
 class Unit(Protocol):

@@ -42,7 +42,7 @@ from headway.store.postgres_tables import (
 from headway.store.rows import InstanceRow
 
 STATEMENTS_KEPT = 256
-LISTS = Changes.__struct_fields__
+LISTS = tuple(name for name in Changes.__struct_fields__ if name != "stays")
 
 Values = list[tuple[Any, ...]]
 Given = Callable[[Changes, Seen], Values]

@@ -13,7 +13,7 @@ from headway.errors import InputError, SchemaError, StoreError, StoreFullError, 
 T = TypeVar("T")
 
 MEMORY = ":memory:"
-PAGES_IN_MEMORY = -32 * 1024  # in KiB, as SQLite wants it
+PAGES_IN_MEMORY = -4 * 1024  # in KiB, as SQLite wants it
 UNAVAILABLE = {
     sqlite3.SQLITE_BUSY: "the database is locked by another process",
     sqlite3.SQLITE_LOCKED: "the database is locked",

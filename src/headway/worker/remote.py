@@ -14,6 +14,7 @@ from headway.codec import Value, as_json, encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.service import LOG
+from headway.engine.trace import CURRENT, tracing
 from headway.errors import (
     EngineError,
     InputError,
@@ -168,13 +169,18 @@ class Remote:
             raise _lost(holding, standing)
         # Work that is gone may have been ended by this very call, when it came the first time.
         instance = holding.id.rsplit(":", 2)[0] if row is None else row.instance
+        with tracing(CURRENT.get() or (None if row is None else row.trace)):
+            answer = await self._conclude(holding, instance, outcome)
+        self.workers.spoke(holding.tenant, holding.worker).ended += 1
+        return answer
+
+    async def _conclude(self, holding: Holding, instance: str, outcome: object) -> Receipt:
         try:
             answer = await self._send(holding, instance, event_of(outcome, holding, holding.by))
         except (InputError, TooLargeError) as error:
             await self._refuse(holding, instance, outcome, Fail(BAD_RESULT, str(error)))
         if isinstance(answer, Refusal):
             await self._refuse(holding, instance, outcome, Fail(REFUSED, answer.message))
-        self.workers.spoke(holding.tenant, holding.worker).ended += 1
         return answer
 
     async def _refuse(self, holding: Holding, instance: str, outcome: object, failed: Fail) -> NoReturn:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 from collections.abc import Callable, Iterable
 from ipaddress import ip_address
@@ -11,7 +10,7 @@ import uvicorn
 
 from headway.cli.catalogue import Found
 from headway.cli.explorer.app import explorer
-from headway.cli.failure import CommandError
+from headway.cli.sockets import address_of, listen
 
 
 def run(found: Iterable[Found], host: str, ports: Iterable[int], announce: Callable[[str], None]) -> None:
@@ -26,36 +25,6 @@ def run(found: Iterable[Found], host: str, ports: Iterable[int], announce: Calla
         pass  # the way to end it
     finally:
         listening.close()
-
-
-def listen(host: str, ports: Iterable[int]) -> socket.socket:
-    """A socket that listens on the first free port; raises CommandError."""
-    tried = []
-    for port in ports:
-        try:
-            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-            listening = socket.socket(family, kind, protocol)
-        except OSError as error:
-            raise CommandError(f"{host} is no address of this machine: {error.strerror}") from error
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(address)
-        except OSError as error:
-            listening.close()
-            if error.errno == errno.EADDRNOTAVAIL:
-                raise CommandError(f"{host} is no address of this machine") from error
-            tried.append(f"port {port} on {host}: {(error.strerror or str(error)).lower()}")
-            continue
-        listening.listen()
-        return listening
-    raise CommandError(f"cannot listen on {tried[0]}; name another one: headway serve --port 8001")
-
-
-def address_of(listening: socket.socket, host: str) -> str:
-    """The address to open in a browser."""
-    port = listening.getsockname()[1]
-    name = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 - compared, not bound
-    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"
 
 
 def host_names(host: str) -> tuple[str, ...]:

@@ -1,0 +1,147 @@
+"""A node made from settings: which parts of it run in this process, and what it is watched by."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from enum import StrEnum
+from typing import Any
+
+from headway.cli.failure import CommandError
+from headway.clock import milliseconds
+from headway.engine.announce import Announcer
+from headway.engine.service import Service
+from headway.engine.tail import Tail
+from headway.errors import HeadwayError
+from headway.lifecycle import Lifecycle
+from headway.node import Node
+from headway.outbox.destination import Destination
+from headway.outbox.endpoint import Endpoint
+from headway.outbox.relay import Relay
+from headway.settings import Hook, Settings
+from headway.telemetry.counts import Counts
+from headway.telemetry.handlers import observed
+from headway.worker.rescue import Rescue
+from headway.worker.timers import Timers
+from headway.worker.upkeep import Retention, Upkeep
+from headway.worker.worker import Worker
+
+
+class Part(StrEnum):
+    """What a process can do of all that a service does."""
+
+    api = "api"
+    worker = "worker"
+    relays = "relays"
+    timers = "timers"
+
+
+PARTS: dict[type[Service], Part | None] = {
+    Tail: Part.api,
+    Worker: Part.worker,
+    Relay: Part.relays,
+    Timers: Part.timers,
+    Rescue: Part.timers,
+    Upkeep: Part.timers,
+    Announcer: None,
+}
+"""Which part a service belongs to; None: to each of them."""
+
+
+class PartialNode(Node):
+    """A node of which only some parts run."""
+
+    def __init__(
+        self,
+        *arguments: Any,
+        parts: Collection[Part],
+        counts: Counts,
+        traced: Any = None,
+        **more: Any,
+    ) -> None:
+        """`counts` is what its handlers are counted in, `traced` what makes their spans, if anything does."""
+        super().__init__(*arguments, **more)
+        self._parts, self.counts, self.traced = parts, counts, traced
+        self.routers: Sequence[Any] = ()
+        self.beside: list[Service] = []
+        """Services that run with its relays."""
+
+    @property
+    def services(self) -> list[Service]:
+        """All that runs in the background of this process."""
+        own = [service for service in super().services if PARTS.get(type(service)) in {None, *self._parts}]
+        return [*own, *(self.beside if Part.relays in self._parts else ())]
+
+
+def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = tuple(Part)) -> PartialNode:
+    """The node of a process; raises CommandError for what a setting cannot be."""
+    counts = Counts(settings.metrics_tenants)
+    traced = _tracing(settings)
+    handlers = observed(lifecycle.handlers, [counts.begin, *([traced.begin] if traced else [])])
+    destinations = destinations_of(settings, lifecycle)
+    try:
+        node = PartialNode(
+            settings.database,
+            lifecycle.charts,
+            handlers=handlers if handlers.names else None,
+            destinations=[traced.watch(_served(each)) for each in destinations] if traced else destinations,
+            facts=lifecycle.facts,
+            secrets=settings.link_secrets,
+            retention=Retention(messages=settings.keep_messages, instances=settings.keep_instances or None),
+            queues=settings.queues,
+            capacity=settings.capacity,
+            name=settings.node,
+            parts=parts,
+            counts=counts,
+            traced=traced,
+        )
+    except HeadwayError as error:
+        raise CommandError(str(error)) from error
+    node.routers = lifecycle.routers
+    if node.worker is not None:
+        node.worker.grace = milliseconds(settings.grace) / 1_000
+    if settings.redis:
+        node.beside.append(_mirror(node, settings.redis))
+    return node
+
+
+def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Destination | Endpoint]:
+    """Where messages go: what a lifecycle brings along, and what the settings name. Raises InputError."""
+    own = lifecycle.destinations if lifecycle is not None else ()
+    return [*own, *map(_endpoint, settings.webhooks)]
+
+
+def _endpoint(hook: Hook) -> Endpoint:
+    return Endpoint(
+        hook.id,
+        hook.url,
+        hook.secret,
+        tenant=hook.tenant,
+        events=hook.events,
+        allow_private=hook.allow_private,
+    )
+
+
+def _served(destination: Destination | Endpoint) -> Destination:
+    if not isinstance(destination, Endpoint):
+        return destination
+    from headway.outbox.webhook import Webhook  # noqa: PLC0415 - who sends no webhooks needs no HTTP client
+
+    return Webhook(destination)
+
+
+def _mirror(node: Node, url: str) -> Service:
+    try:
+        from headway.outbox.mirror import Mirror  # noqa: PLC0415 - who has no Redis needs no client of it
+    except ModuleNotFoundError as error:
+        raise CommandError(f"the setting redis needs {error.name}: pip install 'headway[redis]'") from error
+    return Mirror(node.engine, url)
+
+
+def _tracing(settings: Settings) -> Any:
+    if not settings.otlp:
+        return None
+    try:
+        from headway.telemetry.tracing import Tracing  # noqa: PLC0415 - who traces nothing needs no exporter
+    except ModuleNotFoundError as error:
+        raise CommandError(f"the setting otlp needs {error.name}: pip install 'headway[tracing]'") from error
+    return Tracing.to(settings.otlp)

@@ -1,0 +1,89 @@
+"""Commands on a database: opened for one call, while timers and work are left to those who serve."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import typer
+
+from headway.cli.apps import apps_of
+from headway.cli.charts import write
+from headway.cli.failure import CommandError
+from headway.cli.formats import as_json
+from headway.cli.present import out
+from headway.codec import decode, to_data
+from headway.engine.orders import Answer, Receipt
+from headway.engine.tenant import Tenant
+from headway.errors import HeadwayError
+from headway.lifecycle import Lifecycle
+from headway.node import Node
+from headway.settings import Settings
+from headway.statechart.snapshot import Actor
+from headway.store.address import sqlite_path
+from headway.store.sqlite_connection import MEMORY
+
+T = TypeVar("T")
+
+
+def with_node(settings: Settings, call: Callable[[Node], Awaitable[T]], *, charts: bool = False) -> T:
+    """What a call makes of the database, with or without the charts of the settings; raises CommandError."""
+    require_database(settings)
+    lifecycle = apps_of(settings).lifecycle if charts else Lifecycle()
+
+    async def run() -> T:
+        node = Node(settings.database, lifecycle.charts, facts=lifecycle.facts, secrets=settings.link_secrets)
+        async with node.opened():
+            return await call(node)
+
+    try:
+        return asyncio.run(run())
+    except KeyboardInterrupt:
+        raise typer.Exit(0) from None
+    except HeadwayError as error:
+        raise CommandError(str(error)) from error
+
+
+def with_tenant(settings: Settings, call: Callable[[Tenant], Awaitable[T]], *, charts: bool = False) -> T:
+    """The same for one tenant."""
+    return with_node(settings, lambda node: call(node.tenant(settings.tenant)), charts=charts)
+
+
+def require_database(settings: Settings) -> None:
+    """Raises CommandError for a file that is not there: looking must not make one."""
+    path = sqlite_path(settings.database)
+    if path not in {None, MEMORY} and not Path(str(path)).exists():
+        raise CommandError(
+            f"there is no database {path}: headway serve and headway db up make one,"
+            " --database or headway.toml name another"
+        )
+
+
+def actor(by: str, roles: list[str] | None) -> Actor:
+    """Who acts on the command line: a person."""
+    return Actor(by, "person", frozenset(roles or ()))
+
+
+def data_of(text: str | None, what: str) -> Any:
+    """The JSON of an option; raises CommandError."""
+    if text is None:
+        return None
+    try:
+        return decode(object, text)
+    except HeadwayError as error:
+        raise CommandError(f"{what} is not JSON: {str(error).partition(': ')[2]}") from error
+
+
+def tell(answer: Answer, *, json: bool) -> None:
+    """Print the answer to a call; exit code 1 when it was refused."""
+    taken = isinstance(answer, Receipt)
+    if json:
+        write(as_json({"ok": taken, **to_data(answer)}))
+    else:
+        mark = "[bold green]✓[/] " if taken else "[bold red]✗[/] "
+        out().print(mark, end="")
+        out().print(str(answer), markup=False)
+    if not taken:
+        raise typer.Exit(1)

@@ -1,0 +1,82 @@
+"""`headway explore`: the chart explorer on this machine."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from shutil import which
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from headway.cli.catalogue import Broken, Found, find_all, load_registered
+from headway.cli.failure import CommandError
+from headway.cli.present import errors_to, out
+
+FIRST_PORT = 8000
+PORTS_TO_TRY = 20
+
+
+def explore(
+    charts: Annotated[
+        list[str] | None, typer.Argument(help="The charts to show; all registered ones if none is named.")
+    ] = None,
+    host: Annotated[
+        str, typer.Option(help="The address to listen on; others than loopback are open to the network.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=65535,
+            help="The port; the first free one from 8000 on if none is given, any free one for 0.",
+        ),
+    ] = None,
+) -> None:
+    """Look at charts and step them, in a browser."""
+    try:
+        from headway.cli.explorer.server import run  # noqa: PLC0415 - the other commands start without a web server
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headway"):
+            raise
+        raise CommandError(f"the explorer needs {error.name}: pip install 'headway[service]'") from error
+    found = find_all(charts) if charts else _registered()
+    ports = range(FIRST_PORT, FIRST_PORT + PORTS_TO_TRY) if port is None else (port,)
+    run(found, host, ports, lambda address: _announce(address, found))
+    out().print("\nStopped.", style="dim")
+
+
+def _registered() -> list[Found]:
+    every = load_registered()
+    found = [each for each in every if isinstance(each, Found)]
+    for each in every:
+        if isinstance(each, Broken):
+            errors_to().print(f"[yellow]left out:[/] {escape(each.why)}", highlight=False)
+    if not found:
+        raise CommandError("no chart is registered: name one, as in headway explore mymodule:MyChart")
+    return found
+
+
+def _announce(address: str, found: list[Found]) -> None:
+    console, name, headway = out(), found[0].name, _command()
+    count = "1 chart" if len(found) == 1 else f"{len(found)} charts"
+    console.print(f"\n[bold]Headway[/] explorer with {count} at [bold cyan]{address}[/]\n", highlight=False)
+    console.print("Try in another terminal:", style="dim")
+    for command in (
+        f"{headway} chart show {name}",
+        f"{headway} chart check {name}",
+        f"{headway} chart draw {name} -o chart.svg",
+    ):
+        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+    console.print("\nCtrl-C stops it.", style="dim")
+    console.file.flush()
+
+
+def _command() -> str:
+    """How this very command is called from here: by its name, or by its path when that is not on PATH."""
+    program = Path(sys.argv[0])
+    if program.name != "headway" or which("headway") == str(program.absolute()):
+        return "headway"
+    return os.path.relpath(program)

@@ -1,0 +1,167 @@
+"""The commands about API keys: list, create, rotate, revoke, log."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headway.api.caller import SCOPES
+from headway.api.keyring import OVERLAP, Keyring, NewKey
+from headway.cli.charts import write
+from headway.cli.direct import with_node
+from headway.cli.failure import CommandError
+from headway.cli.formats import as_json
+from headway.cli.lives import when
+from headway.cli.options import Config, Database, Json, Roles, Tenant, settings_of
+from headway.cli.present import out, table_of
+from headway.codec import to_data
+from headway.errors import InputError
+from headway.settings import Settings
+from headway.statechart.snapshot import Actor, Kind
+from headway.store.rows import KeyNoteRow, KeyRow
+
+T = TypeVar("T")
+BY = "command line"
+
+keys = typer.Typer(help="Keep API keys: list, create, rotate, revoke, log.", no_args_is_help=True)
+
+Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the list shows it.")]
+
+
+@keys.command("list")
+def list_(
+    *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
+) -> None:
+    """List the keys of a tenant, the oldest first; their secrets are known to nobody."""
+    found = _with_keys(_settings(config, tenant, database), lambda ring, name: ring.list(name, limit=1_000))
+    if json:
+        write(as_json([_as_data(key) for key in found]))
+    else:
+        out().print(_table(found))
+
+
+@keys.command()
+def create(
+    who: Annotated[str, typer.Argument(metavar="ACTOR", help="Who calls by it: the id of an actor.")],
+    *,
+    scope: Annotated[
+        list[str] | None,
+        typer.Option("--scope", help=f"What it may do: {', '.join(SCOPES)}; read if not given."),
+    ] = None,
+    role: Roles = None,
+    kind: Annotated[Kind, typer.Option("--kind", help="What the actor is.")] = "service",
+    name: Annotated[str, typer.Option("--name", help="What it is for, for people to read.")] = "",
+    lasts: Annotated[
+        str | None,
+        typer.Option("--lasts", metavar="DURATION", help="For how long, such as 90d; for ever if not given."),
+    ] = None,
+    rate: Annotated[
+        int | None, typer.Option("--rate", min=1, help="How many calls a second it may make.")
+    ] = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Make a key and print it: this once, nobody can find it out again."""
+    actor = Actor(who, kind, frozenset(role or ()))
+    made = _with_keys(
+        _settings(config, tenant, database),
+        lambda ring, own: ring.make(own, actor, scope or ["read"], name=name, lasts=lasts, rate=rate, by=BY),
+    )
+    _tell(made, json=json)
+
+
+@keys.command()
+def rotate(
+    key: Id,
+    *,
+    overlap: Annotated[
+        str, typer.Option("--overlap", metavar="DURATION", help="How long the old secret stays valid.")
+    ] = OVERLAP,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Give a key a new secret and print it; the old one stays valid for a while."""
+    made = _with_keys(
+        _settings(config, tenant, database), lambda ring, own: ring.rotate(own, key, overlap=overlap, by=BY)
+    )
+    _tell(made, json=json)
+
+
+@keys.command()
+def revoke(
+    key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
+) -> None:
+    """End a key: it lets nobody in any more."""
+    row = _with_keys(_settings(config, tenant, database), lambda ring, own: ring.revoke(own, key, by=BY))
+    if json:
+        write(as_json(_as_data(row)))
+    else:
+        out().print(f"[bold green]✓[/] {row.id} is revoked")
+
+
+@keys.command()
+def log(
+    key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
+) -> None:
+    """Show what was done to a key and with it, the newest first."""
+    notes = _with_keys(
+        _settings(config, tenant, database), lambda ring, own: ring.notes(own, key, limit=1_000)
+    )
+    if json:
+        write(as_json(to_data(notes)))
+    else:
+        out().print(_notes(notes))
+
+
+def _settings(config: str | None, tenant: str | None, database: str | None) -> Settings:
+    return settings_of(config, tenant=tenant, database=database)
+
+
+def _with_keys(settings: Settings, call: Callable[[Keyring, str], Awaitable[T]]) -> T:
+    try:
+        return with_node(settings, lambda node: call(Keyring(node.engine.store), settings.tenant))
+    except InputError as error:
+        raise CommandError(str(error)) from error
+
+
+def _tell(made: NewKey, *, json: bool) -> None:
+    if json:
+        write(as_json({**_as_data(made.key), "key": made.text}))
+    else:
+        out().print(Text.assemble((made.text, "bold green")), soft_wrap=True)
+
+
+def _as_data(key: KeyRow) -> dict[str, Any]:
+    """All but the hashes."""
+    data: dict[str, Any] = to_data(key)
+    return {name: value for name, value in data.items() if "secret" not in name}
+
+
+def _state(key: KeyRow) -> Text:
+    if key.revoked_at is not None:
+        return Text(f"revoked {when(key.revoked_at)}", "red")
+    return Text("for ever" if key.expires_at is None else f"until {when(key.expires_at)}", "green")
+
+
+def _table(found: Sequence[KeyRow]) -> Table:
+    table = table_of("Key", "Actor", "Scopes", "Roles", "Valid", "Made", "Name")
+    for key in found:
+        scopes = " ".join(scope for scope in SCOPES if scope in key.scopes)
+        who = f"{key.actor} ({key.kind})"
+        table.add_row(key.id, who, scopes, " ".join(key.roles), _state(key), when(key.made_at), key.name)
+    return table
+
+
+def _notes(notes: Sequence[KeyNoteRow]) -> Table:
+    table = table_of("When", "What", "Times", "By")
+    for note in notes:
+        table.add_row(when(note.last_at), note.what, str(note.count), note.by)
+    return table

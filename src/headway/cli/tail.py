@@ -1,0 +1,75 @@
+"""`headway tail`: what happens to instances, as it happens."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from headway.api.shown import shown
+from headway.cli.direct import with_node
+from headway.cli.options import Config, Database, Tenant, settings_of
+from headway.cli.present import out
+from headway.codec import encode
+from headway.engine.tail import cursor_of
+from headway.node import Node
+from headway.store.rows import EventRow
+
+
+def tail(
+    *,
+    chart: Annotated[str | None, typer.Option("--chart", help="Only what happens to this chart.")] = None,
+    instance: Annotated[str | None, typer.Option("--instance", help="Only what happens to this one.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only what happens to this owner's.")] = None,
+    since: Annotated[
+        str | None,
+        typer.Option("--since", metavar="ID", help="Go on after the event of this id; 0-0 is the first."),
+    ] = None,
+    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many events.")] = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, one event a line, and nothing else.")
+    ] = False,
+) -> None:
+    """Follow what happens to instances, from now on. Ctrl-C ends it."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    cursor = None if since is None else cursor_of(since)
+    print_event = _print_json if json else _print
+
+    async def follow(node: Node) -> None:
+        async with (
+            node.tail,
+            node.tail.follow(
+                cursor, tenant=settings.tenant, chart=chart, instance=instance, owner=owner
+            ) as events,
+        ):
+            left = count
+            async for event in events:
+                print_event(event)
+                left = None if left is None else left - 1
+                if left == 0:
+                    return
+
+    with_node(settings, follow)
+
+
+def _print_json(event: EventRow) -> None:
+    sys.stdout.write(f"{encode(shown(event)).decode()}\n")
+    sys.stdout.flush()
+
+
+def _print(event: EventRow) -> None:
+    line = event.line
+    text = Text.assemble((f"{line.at:%H:%M:%S} ", "dim"), (line.instance, "bold"), f" {line.event} ")
+    text.append("→ ", "dim").append(line.after, "bold cyan")
+    text.append(f" by {line.actor}", "dim")
+    if line.attempt:
+        text.append(f", attempt {line.attempt}", "yellow")
+    if line.reason:
+        text.append(f" ({line.reason})", "dim")
+    out().print(text, soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,227 @@
+"""The metrics of a node in the form that Prometheus reads, for all tenants or for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.process_collector import ProcessCollector
+from prometheus_client.registry import Collector
+
+from headway.node import Node
+from headway.outbox.relay import Relay
+from headway.store.port import AskQuery, LetterQuery, MessageQuery
+from headway.telemetry.counts import OTHER, Counts, Distribution, Series
+
+CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
+MOST_COUNTED = 1_000
+"""Dead letters and open asks are counted up to here."""
+QUANTILES = (0.5, 0.9, 0.99)
+PAIR, STATE, EVENT = ("chart", "before", "after"), ("chart", "state"), ("event",)
+HANDLER, OUTCOME = ("handler",), ("handler", "outcome", "code")
+SERVICES = ("timers", "rescue", "upkeep", "tail")
+KNOWN_ERRORS = frozenset(
+    {
+        "EngineError",
+        "InputError",
+        "InstanceExistsError",
+        "RequestReusedError",
+        "StoreFullError",
+        "StoreUnavailableError",
+        "TooLargeError",
+        "UnknownChartError",
+        "UnknownInstanceError",
+        "VersionConflictError",
+    }
+)
+
+
+class Looked(NamedTuple):
+    """What had to be read from the database."""
+
+    lag: Mapping[str, float]
+    dead: Mapping[str, int]
+    asks: Mapping[str, int]
+
+
+class Metrics:
+    """Counts what a node does from `start` to `stop`, and tells it when asked."""
+
+    def __init__(self, node: Node, counts: Counts | None = None) -> None:
+        """`counts` may have been given to the node's handlers before, to watch those too."""
+        self._node, self.counts = node, counts or Counts()
+        self._process = CollectorRegistry()
+        ProcessCollector(registry=self._process)
+        GCCollector(registry=self._process)
+
+    def start(self) -> None:
+        """Begin to count."""
+        self._node.engine.watch(self.counts.look)
+
+    def stop(self) -> None:
+        """Count no more."""
+        self._node.engine.unwatch(self.counts.look)
+
+    async def text(self, tenant: str | None = None) -> bytes:
+        """All metrics, or those of one tenant, of which no other's can be guessed."""
+        looked = await self._look(self.counts.tenants if tenant is None else [tenant])
+        registry = CollectorRegistry()
+        registry.register(Families(list(self._families(looked, tenant))))
+        own = generate_latest(registry)
+        return own if tenant is not None else own + generate_latest(self._process)
+
+    async def _look(self, tenants: Iterable[str]) -> Looked:
+        store = self._node.engine.store
+        lag = {relay.destination.name: await self._lag(relay) for relay in self._node.relays}
+        dead = {
+            name: len(await store.letters(LetterQuery(name, dead=True, limit=MOST_COUNTED))) for name in lag
+        }
+        asks = {name: len(await store.asks(AskQuery(name, limit=MOST_COUNTED))) for name in sorted(tenants)}
+        return Looked(lag, dead, asks)
+
+    async def _lag(self, relay: Relay) -> float:
+        """For how many seconds the first message waits that a destination has not got to."""
+        store, wants = self._node.engine.store, relay.destination.wants
+        cursor = await store.consumer(relay.destination.name)
+        if cursor is None:
+            return 0.0
+        page = await store.messages(MessageQuery(cursor, wants.kinds, wants.tenant, limit=100))
+        waiting = [row for row in page.messages if wants.takes(row.tenant, row.kind, row.name)]
+        if not waiting:
+            return 0.0
+        return max(0.0, (await store.now() - waiting[0].at) / timedelta(seconds=1))
+
+    def _families(self, looked: Looked, tenant: str | None) -> Iterator[Metric]:
+        counts = self.counts
+        is_wanted: Wanted = (lambda _: True) if tenant is None else (lambda series: series[0] == tenant)
+        for kind, name, about, labels, values in (
+            (CounterMetricFamily, "transitions", "Transitions by pair of states.", PAIR, counts.transitions),
+            (HistogramMetricFamily, "state_seconds", "Time in a state that was left.", STATE, counts.stays),
+            (CounterMetricFamily, "asks_opened", "Questions put to people.", STATE, counts.asks_opened),
+            (CounterMetricFamily, "asks_closed", "Questions closed, by what did.", EVENT, counts.asks_closed),
+            (GaugeMetricFamily, "work_in_flight", "Attempts under way.", HANDLER, counts.in_flight),
+            (HistogramMetricFamily, "work_seconds", "Time an attempt took.", HANDLER, counts.durations),
+            (CounterMetricFamily, "work_outcomes", "How attempts ended.", OUTCOME, counts.outcomes),
+            (CounterMetricFamily, "work_retries", "Attempts after the first.", HANDLER, counts.retries),
+        ):
+            family = kind(f"headway_{name}", about, labels=("tenant", *labels))
+            yield _filled(family, values.values, is_wanted)
+        asks = GaugeMetricFamily(
+            "headway_asks_open", f"Open questions, counted up to {MOST_COUNTED}.", labels=("tenant",)
+        )
+        for name, number in looked.asks.items():
+            asks.add_metric((name,), number)
+        yield asks
+        if tenant is None:
+            yield from self._of_the_node(looked)
+
+    def _of_the_node(self, looked: Looked) -> Iterator[Metric]:
+        yield from self._of_the_engine()
+        yield from self._of_the_worker()
+        batches = HistogramMetricFamily(
+            "headway_batch_instances", "Instances changed by one commit.", labels=()
+        )
+        yield _filled(batches, {(): self.counts.batches}, lambda _: True)
+        lateness = {str(share): self._node.timers.late_by(share) for share in QUANTILES}
+        yield _gauge("timer_lateness_seconds", "How late the last timers were.", "quantile", lateness)
+        yield _gauge("outbox_lag_seconds", "How long the next message waits.", "destination", looked.lag)
+        yield _gauge("dead_letters", f"Dead letters, up to {MOST_COUNTED}.", "destination", looked.dead)
+        deliveries = CounterMetricFamily(
+            "headway_deliveries", "Deliveries by result.", labels=("destination", "result")
+        )
+        for relay in self._node.relays:
+            for result in ("delivered", "failed", "dead", "retried"):
+                deliveries.add_metric((relay.destination.name, result), relay.tally[result])
+        yield deliveries
+        services = CounterMetricFamily(
+            "headway_service", "What services have done.", labels=("service", "what")
+        )
+        for service in (getattr(self._node, name) for name in SERVICES):
+            for what, number in sorted(service.tally.items()):
+                services.add_metric((service.name, what.replace(" ", "_")), number)
+        yield services
+
+    def _of_the_engine(self) -> Iterator[Metric]:
+        tally = self._node.engine.tally
+        yield CounterMetricFamily("headway_calls", "Calls that went through.", value=tally["transitions"])
+        yield CounterMetricFamily("headway_refused", "Calls that were refused.", value=tally["refused"])
+        yield CounterMetricFamily(
+            "headway_requests_replayed",
+            "Repeats of a request that got its first answer.",
+            value=tally["replayed"],
+        )
+        errors = CounterMetricFamily("headway_call_errors", "Calls that failed.", labels=("error",))
+        unknown = tally.total() - sum(tally[name] for name in ("transitions", "refused", "replayed"))
+        for name in sorted(KNOWN_ERRORS & tally.keys()):
+            errors.add_metric((name,), tally[name])
+            unknown -= tally[name]
+        errors.add_metric((OTHER,), unknown)
+        yield errors
+
+    def _of_the_worker(self) -> Iterator[Metric]:
+        worker = self._node.worker
+        if worker is None:
+            return
+        yield GaugeMetricFamily("headway_worker_running", "Attempts under way.", value=worker.running)
+        attempts = CounterMetricFamily(
+            "headway_worker_attempts", "Attempts by what became of them.", labels=("what",)
+        )
+        for what, number in sorted(worker.tally.items()):
+            attempts.add_metric((what,), number)
+        yield attempts
+
+
+Wanted = Callable[[Series], bool]
+
+
+class Families(Collector):
+    """Metrics that are ready to be told."""
+
+    def __init__(self, families: Sequence[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """All of them."""
+        return self._families
+
+
+def _values(series: Series) -> tuple[str, ...]:
+    return tuple(OTHER if value is None else value for value in series)
+
+
+def _filled(family: Any, values: Mapping[Series, float | Distribution], is_wanted: Wanted) -> Metric:
+    """The family with all series that are wanted."""
+    for series, value in sorted(values.items(), key=_order):
+        if is_wanted(series):
+            told = (_buckets(value), value.sum) if isinstance(value, Distribution) else (value,)
+            family.add_metric(_values(series), *told)
+    filled: Metric = family
+    return filled
+
+
+def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = GaugeMetricFamily(f"headway_{name}", about, labels=(label,))
+    for key, value in values.items():
+        family.add_metric((key,), value)
+    return family
+
+
+def _buckets(found: Distribution) -> list[tuple[str, float]]:
+    below, buckets = 0, []
+    for bound, number in zip((*found.bounds, float("inf")), found.counts, strict=True):
+        below += number
+        buckets.append(("+Inf" if bound == float("inf") else str(bound), float(below)))
+    return buckets
+
+
+def _order(item: tuple[Series, object]) -> tuple[str, ...]:
+    return _values(item[0])

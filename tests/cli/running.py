@@ -1,0 +1,104 @@
+"""A command that runs until it is told to end, in a process of its own."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from queue import Queue
+from typing import IO, Self
+
+ROOT = Path(__file__).resolve().parents[2]
+SECONDS = 60.0
+PASSED = 3
+
+
+class Running:
+    """A `headway` command: what it prints is kept line by line."""
+
+    def __init__(
+        self,
+        *arguments: str,
+        folder: Path,
+        environment: Mapping[str, str] | None = None,
+        listening: socket.socket | None = None,
+    ) -> None:
+        """`listening` is passed on as a service manager does it: as file 3, to this very process."""
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
+        self.started_at = time.monotonic()
+        self.process = subprocess.Popen(
+            ["/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", sys.executable, "-m", "headway", *arguments],
+            cwd=folder,
+            env={**kept, "PYTHONPATH": str(ROOT), "COLUMNS": "140", **(environment or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            pass_fds=() if listening is None else (PASSED,),
+            preexec_fn=None if listening is None else lambda: os.dup2(listening.fileno(), PASSED),  # noqa: PLW1509
+        )
+        self.printed = ""
+        self.errors: list[str] = []
+        self._lines: Queue[str] = Queue()
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        self._readers = [
+            threading.Thread(target=self._read, args=(self.process.stdout, self._lines.put), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self.errors.append), daemon=True),
+        ]
+        for reader in self._readers:
+            reader.start()
+
+    @staticmethod
+    def _read(stream: IO[str], keep: Callable[[str], None]) -> None:
+        for line in stream:
+            keep(line)
+        keep("")
+
+    def until(self, pattern: str) -> str:
+        """What it has printed, when it fits a pattern."""
+        while not re.search(pattern, self.printed):
+            line = self._lines.get(timeout=SECONDS)
+            assert line, f"it ended: {self.printed}{''.join(self.errors)}"
+            self.printed += line
+        return self.printed
+
+    def ready(self) -> str:
+        """Its address, or nothing, when it is ready."""
+        found = re.search(r"http://[^\s/]+", self.until(r"Ctrl-C stops it"))
+        return found[0] if found else ""
+
+    @property
+    def key(self) -> str:
+        """The key that it has printed."""
+        found = re.search(r"hw_\w+", self.printed)
+        assert found, self.printed
+        return found[0]
+
+    def memory(self) -> float:
+        """How many megabytes of memory it has."""
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="utf-8")
+        found = re.search(r"VmRSS:\s+(\d+) kB", status)
+        assert found
+        return int(found[1]) / 1_024
+
+    def end(self, number: int = signal.SIGTERM) -> int:
+        """Tell it to end, and wait; its exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.process.kill()
+        self.process.wait()
+        for reader in self._readers:
+            reader.join(SECONDS)
+        for stream in (self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()

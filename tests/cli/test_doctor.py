@@ -1,0 +1,100 @@
+"""`headway doctor`: finds what is wrong, and says how to mend it."""
+
+import json
+import socket
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Headway
+
+pytestmark = pytest.mark.mission("ENG-17", "ENG-18")
+
+APP = ("--app", "tests.cli.shop:lifecycle")
+
+
+def found(headway: Headway, *arguments: str) -> tuple[int, dict[str, dict[str, Any]]]:
+    """The exit code, and the checks by name."""
+    outcome = headway("doctor", "--json", *arguments)
+    return outcome.code, {check["name"]: check for check in json.loads(outcome.out)["checks"]}
+
+
+def test_a_healthy_installation(headway: Headway, database: str) -> None:
+    """All is well: settings, lifecycles, handlers, database, charts, clock; nothing was written."""
+    headway("db", "up", "--database", database)
+    code, checks = found(headway, *APP, "--database", database)
+    assert code == 0
+    names = ("settings", "lifecycles", "handlers", "database", "charts", "clock", "destinations")
+    assert {name: checks[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
+    assert "✓" in headway("doctor", *APP, "--database", database).out
+
+
+@pytest.mark.parametrize(
+    ("settings", "name", "verdict", "said", "fix"),
+    [
+        ('app = "nix:da"', "lifecycles", "error", "there is no module 'nix'", "mend the module"),
+        ('app = "tests.cli.shop:Order"', "handlers", "warning", "Order needs pay", "register them"),
+        ('database = "sqlite:///gone.db"', "database", "warning", "no file gone.db", "headway db up"),
+        (
+            'database = "postgresql://x@127.0.0.1:1/x"',
+            "database",
+            "error",
+            "PostgreSQL",
+            "is the server there?",
+        ),
+        (
+            'redis = "redis://127.0.0.1:1/0"',
+            "destinations",
+            "warning",
+            "no answer from redis",
+            "check name, port",
+        ),
+        ("prot = 1", "settings", "error", "did you mean port?", "headway config"),
+    ],
+)
+def test_each_trouble_has_its_remedy(
+    folder: Path, headway: Headway, *, settings: str, name: str, verdict: str, said: str, fix: str
+) -> None:
+    """What is wrong is told in one line, and what to do about it in another."""
+    (folder / "headway.toml").write_text(settings)
+    code, checks = found(headway)
+    assert checks[name]["verdict"] == verdict
+    assert said in checks[name]["said"]
+    assert fix in checks[name]["fix"]
+    assert code == (verdict == "error")
+
+
+def test_a_schema_that_lags_and_a_chart_that_has_changed(folder: Path, headway: Headway) -> None:
+    """Pending migrations and changed charts are errors before anybody runs into them."""
+    database = ("--database", "sqlite:///shop.db")
+    headway("db", "up", *database)
+    headway("db", "down", "--yes", *database)
+    _, checks = found(headway, *APP, *database)
+    assert (checks["database"]["verdict"], checks["database"]["fix"]) == ("error", "headway db up")
+    headway("db", "up", *database)
+    headway("create", "Order", "o-1", *APP, *database)
+    (folder / "later.py").write_text(
+        "from headway import Final, State, Statechart\n"
+        "class Order(Statechart, version=1):\n"
+        "    draft = State(initial=True)\n"
+        "    paid = Final()\n"
+        "    pay = draft.to(paid)\n"
+    )
+    code, checks = found(headway, "--app", "later:Order", *database)
+    assert code == 1
+    assert "Order v1 differ from what is stored" in checks["charts"]["said"]
+
+
+def test_a_port_and_a_receiver(folder: Path, headway: Headway) -> None:
+    """A port in use is told; a receiver that listens is reachable."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        (folder / "headway.toml").write_text(
+            f'port = {port}\n[[webhooks]]\nid = "here"\nurl = "http://127.0.0.1:{port}/"\n'
+            'secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"\nallow_private = true\n'
+        )
+        _, checks = found(headway, *APP)
+    assert (checks["port"]["verdict"], checks["destinations"]["verdict"]) == ("warning", "ok")

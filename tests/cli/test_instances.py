@@ -1,0 +1,148 @@
+"""Commands on the database: begin, move, look at and explain instances, on each kind of store."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Headway
+
+pytestmark = pytest.mark.mission("ENG-2", "ENG-6", "ENG-7", "ENG-8", "ENG-14")
+
+APP = "tests.cli.shop:lifecycle"
+
+
+@pytest.fixture
+def shop(headway: Headway, database: str, monkeypatch: pytest.MonkeyPatch) -> Headway:
+    """Commands about the shop, on a database of its own."""
+    monkeypatch.setenv("HEADWAY_DATABASE", database)
+    monkeypatch.setenv("HEADWAY_APP", APP)
+    assert headway("db", "up").code == 0
+    return headway
+
+
+def test_a_life_from_the_command_line(shop: Headway) -> None:
+    """Create, send, look into the inbox, answer, and see the history: text for people, JSON for programs."""
+    begun = json.loads(shop("create", "Order", "o-1", "--context", '{"customer": "ann"}', "--json").out)
+    assert (begun["ok"], begun["instance"], begun["states"]) == (True, "o-1", ["draft"])
+    assert "✓ o-1 is in review" in shop("send", "o-1", "submit", "--by", "ann").out
+    [ask] = json.loads(shop("inbox", "--by", "bob", "--role", "manager", "--json").out)
+    assert (ask["instance"], ask["shows"]) == ("o-1", {"customer": "ann"})
+    assert ask["id"] in shop("inbox", "--role", "manager").out
+    assert json.loads(shop("inbox", "--by", "bob", "--json").out) == []
+    assert "manager" in shop("why", "o-1").out
+    taken = json.loads(shop("answer", ask["id"], "approve", "--by", "bob", "--role", "manager", "--json").out)
+    assert taken["states"] == ["paying"]
+    rows = json.loads(shop("instances", "history", "o-1", "--json").out)
+    assert [(row["event"], row["after"]) for row in rows] == [
+        ("start", "draft"),
+        ("submit", "review"),
+        ("approve", "paying"),
+    ]
+    assert "approve" in shop("instances", "history", "o-1").out
+    assert json.loads(shop("why", "o-1", "--json").out)["work"][0]["handler"] == "pay"
+
+
+def test_what_is_refused_says_why_and_ends_with_one(shop: Headway) -> None:
+    """A refusal names what would be possible; nothing is changed."""
+    shop("create", "Order", "o-1")
+    refused = shop("send", "o-1", "approve", "--role", "manager")
+    assert (refused.code, refused.out[0]) == (1, "✗")
+    told = json.loads(shop("send", "o-1", "approve", "--json").out)
+    assert (told["ok"], told["code"]) == (False, "illegal")
+    assert json.loads(shop("instances", "show", "o-1", "--json").out)["states"] == ["draft"]
+
+
+def test_a_repeated_request_gets_the_first_answer(shop: Headway) -> None:
+    """The same request id does not begin a second life."""
+    answers = [shop("create", "Order", "--request-id", "form 7", "--json").out for _ in range(2)]
+    assert answers[0] == answers[1]
+    assert len(json.loads(shop("instances", "list", "--json").out)) == 1
+
+
+def test_lists_are_filtered_and_go_on(shop: Headway) -> None:
+    """By state, by owner, living or ended, from after one on; another tenant's are not there."""
+    for name, owner in (("o-1", "ann"), ("o-2", "bob"), ("o-3", "ann")):
+        shop("create", "Order", name, "--context", json.dumps({"customer": owner}))
+    assert "✓ o-2 is in rejected" in shop("cancel", "o-2").out
+
+    def listed(*arguments: str) -> list[str]:
+        return [row["id"] for row in json.loads(shop("instances", "list", *arguments, "--json").out)]
+
+    assert listed() == ["o-1", "o-2", "o-3"]
+    assert listed("--owner", "ann") == ["o-1", "o-3"]
+    assert listed("--ended") == ["o-2"]
+    assert listed("--living", "--limit", "1") == ["o-1"]
+    assert listed("--after", "o-1") == ["o-2", "o-3"]
+    assert listed("--tenant", "other") == []
+    assert "go on with --after o-1" in shop("instances", "list", "--limit", "1").out
+
+
+def test_the_tail_goes_on_from_where_it_is_told(shop: Headway) -> None:
+    """Events since a cursor, one a line, each with the id to go on from."""
+    shop("create", "Order", "o-1")
+    shop("send", "o-1", "submit")
+    lines = shop("tail", "--since", "0-0", "--count", "2", "--json").out.splitlines()
+    first, second = map(json.loads, lines)
+    assert [(each["instance"], each["to"]) for each in (first, second)] == [
+        ("o-1", "draft"),
+        ("o-1", "review"),
+    ]
+    [again] = shop("tail", "--since", first["id"], "--count", "1", "--json").out.splitlines()
+    assert json.loads(again) == second
+    assert "o-1 submit → review" in shop("tail", "--since", first["id"], "--count", "1").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("why", "gone"), "there is no instance gone"),
+        (("send", "gone", "submit"), "there is no instance gone"),
+        (("answer", "o-1:1:0"), "there is no instance o-1"),
+        (("create", "Nix"), "no chart is called 'Nix'; registered: Order"),
+        (("create", "Order", "--context", "{"), "--context is not JSON"),
+        (("tail", "--since", "yesterday"), "not a cursor"),
+        (("create", "Order", "--app", "tests.cli.shop:nothing"), "is of type int: name a Lifecycle"),
+        (("create", "Order", "--app", "tests.cli.shop:lifecylce"), "did you mean lifecycle"),
+        (("keys", "revoke", "gone"), "there is no key gone"),
+        (("keys", "create", "bot", "--scope", "fly"), "there is no scope 'fly'"),
+    ],
+)
+def test_a_mistake_is_one_message(shop: Headway, arguments: tuple[str, ...], said: str) -> None:
+    """No traceback: what is wrong, and exit code 2."""
+    outcome = shop(*arguments)
+    assert outcome.code == 2
+    assert said in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_looking_makes_no_database(folder: Path, headway: Headway) -> None:
+    """A file that is not there is told, not made."""
+    outcome = headway("instances", "list")
+    assert (outcome.code, "there is no database headway.db" in outcome.err) == (2, True)
+    assert list(folder.iterdir()) == []
+
+
+def test_keys_are_made_rotated_and_revoked(shop: Headway) -> None:
+    """Only a new secret is printed, and the list never shows one."""
+    made = json.loads(shop("keys", "create", "robot", "--scope", "send", "--role", "clerk", "--json").out)
+    assert made["key"].startswith(f"hw_{made['id']}_")
+    rotated = shop("keys", "rotate", made["id"]).out.strip()
+    assert rotated.startswith(f"hw_{made['id']}_")
+    assert rotated != made["key"]
+    listed = shop("keys", "list", "--json").out
+    [row] = json.loads(listed)
+    assert (row["actor"], row["scopes"], row["roles"]) == ("robot", ["send"], ["clerk"])
+    assert "secret" not in listed
+    assert shop("keys", "revoke", made["id"]).code == 0
+    assert "revoked" in shop("keys", "list").out
+    assert {note["what"] for note in json.loads(shop("keys", "log", made["id"], "--json").out)} >= {
+        "made",
+        "rotated",
+        "revoked",
+    }
+
+
+def test_a_lifecycle_may_come_from_a_function(shop: Headway) -> None:
+    """A function gets the settings and returns what is run."""
+    assert shop("create", "Order", "o-1", "--app", "tests.cli.shop:made").code == 0
