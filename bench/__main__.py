@@ -19,6 +19,8 @@ from bench.harness import QUICK, Outcome, Plan, Suite, WrongResult, measure, rou
 SUITES = {
     "core": "bench.core",
     "engine": "bench.engine",
+    "service": "bench.service",
+    "trust": "bench.trust",
 }
 
 _ROOT = Path(__file__).resolve().parent.parent

@@ -9,6 +9,7 @@ from bench.__main__ import main
 from bench.engine.suite import SENDING, suite
 from bench.harness import QUICK, Entrant, Plan, Ratio, Suite, Unavailable, WrongResult, measure
 from bench.report import document, markdown, reaches
+from bench.trust.suite import suite as trust_suite
 from tests.store.postgres_server import binaries
 
 
@@ -45,6 +46,13 @@ def test_every_row_of_headway_is_measured(tmp_path: Path) -> None:
         "headway, sqlite",
         "headway, postgres",
     }
+
+
+def test_every_row_of_the_trust_suite_is_measured(tmp_path: Path) -> None:
+    """A quick run delivers, follows, rehearses and chains on both stores, and leaves every ratio."""
+    assert main(["trust", "--quick", "--output", str(tmp_path)]) == 0
+    found = json.loads((tmp_path / "trust.json").read_text())
+    assert found["ratios"].keys() == {ratio.name for ratio in trust_suite(QUICK).ratios}
 
 
 def test_a_fixed_number_of_cycles_is_neither_warmed_up_nor_stretched() -> None:

@@ -37,8 +37,9 @@ def listed(section: str) -> set[str]:
 
 
 def keywords(function: Callable[..., object]) -> set[str]:
-    """The parameters of a function, but for its object."""
-    return set(inspect.signature(function).parameters) - {"self"}
+    """The parameters of a function, but for its object and for words that it does not know."""
+    parameters = inspect.signature(function).parameters.values()
+    return {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
 
 
 def public(kind: type) -> set[str]:

@@ -1,0 +1,206 @@
+"""`Access`: who calls, by an API key or a token; how often they may; and what is noted of it."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from datetime import datetime
+from typing import NamedTuple, Protocol, Self
+
+from headway.api.caller import Caller
+from headway.api.key_log import KeyLog, Tally
+from headway.api.keyring import NEVER, Keyring, parts_of, valid_until
+from headway.api.pace import Pace
+from headway.api.problems import Problem
+from headway.codec import Value
+from headway.statechart.snapshot import Actor
+from headway.store.keys import keys_of
+from headway.store.port import Store
+from headway.store.rows import KeyRow
+
+BEARER = "bearer "
+LONGEST_CREDENTIAL = 8_192
+KEPT_FOR = 2.0
+"""For so many seconds a valid credential is not looked up again: so late other nodes may see it revoked."""
+MOST_KEPT = 4_096
+CHALLENGE = 'Bearer realm="headway"'
+
+
+class Rate(Value):
+    """How many calls a credential may make: so many a second, and so many at once after a rest."""
+
+    a_second: int = 1_000
+    at_once: int = 2_000
+
+
+class Holder(NamedTuple):
+    """The caller of a token, and in how many seconds it is no longer one."""
+
+    caller: Caller
+    seconds: float
+
+
+class Verifier(Protocol):
+    """Reads tokens that others have issued."""
+
+    async def holder(self, token: str, now: datetime) -> Holder | None:
+        """Whose token it is; None when it is not valid, for whatever reason."""
+
+
+class Seen:
+    """A credential that was found valid, until when it need not be looked up, and what counts its calls."""
+
+    __slots__ = ("caller", "pace", "refused", "until", "used")
+
+    def __init__(self, caller: Caller, pace: Pace, until: float) -> None:
+        self.caller, self.pace, self.until = caller, pace, until
+        self.used: Tally | None = None
+        self.refused: Tally | None = None
+
+
+class Access:
+    """Tells who calls. It takes about a microsecond for a credential that came a moment ago.
+
+    Start it and stop it with the service: it writes down in the background how keys are used.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tokens: Verifier | None = None,
+        rate: Rate | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`tokens` reads what is no key. `rate` is for all credentials but keys with a rate of their own."""
+        self.keyring = Keyring(store, self.forget)
+        self.log = KeyLog(store, monotonic)
+        self._store, self._keys, self._tokens = store, keys_of(store), tokens
+        self._rate, self._monotonic = rate or Rate(), monotonic
+        self._seen: dict[str, Seen] = {}
+        self._forgotten = 0
+        self._paces: dict[str, Pace] = {}
+
+    async def caller(self, authorization: str | None) -> Caller:
+        """Who calls, by the text of the header; raises Problem 401 or 429."""
+        now = self._monotonic()
+        seen = self._seen.get(authorization or "")
+        if seen is None or seen.until <= now:
+            seen = await self._look_up(authorization, now)
+        wait = seen.pace.wait(now)
+        if wait:
+            raise self._too_many(seen, now, wait)
+        if seen.used is not None:
+            seen.used.add(now)
+        return seen.caller
+
+    def forget(self, key: str) -> None:
+        """Look a key up again when it comes next."""
+        self._forgotten += 1
+        self._paces.pop(key, None)
+        self._seen = {text: seen for text, seen in self._seen.items() if seen.caller.credential != key}
+
+    async def start(self) -> None:
+        """Begin to write down how keys are used."""
+        await self.log.start()
+
+    async def stop(self) -> None:
+        """Write down the rest."""
+        await self.log.stop()
+
+    async def __aenter__(self) -> Self:
+        """Run for the length of a block."""
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop at the end of the block."""
+        await self.stop()
+
+    async def _look_up(self, authorization: str | None, now: float) -> Seen:
+        credential, forgotten = _credential(authorization), self._forgotten
+        named = parts_of(credential)
+        seen = await (self._key(*named, now) if named else self._token(credential, now))
+        if seen is None:
+            self._seen.pop(authorization or "", None)
+            raise unauthenticated(given=authorization is not None)
+        if forgotten == self._forgotten:  # else it may have been read just before it was revoked here
+            if len(self._seen) >= MOST_KEPT:
+                self._seen.pop(next(iter(self._seen)))
+            self._seen[authorization or ""] = seen
+        return seen
+
+    async def _key(self, name: str, secret: str, now: float) -> Seen | None:
+        """A key is read for each text that is new: what is there and what is not must cost the same."""
+        at, key = await self._keys.find(name)
+        until = valid_until(key, secret)
+        if key is None:
+            return None
+        if over := _over(key, until, at):
+            self.log.counting(key, f"refused: {over}").add(now)
+            return None
+        lasts = KEPT_FOR if until is None else min(KEPT_FOR, (until - at).total_seconds())
+        seen = Seen(caller_of(key), self._pace(key.id, key.rate), now + lasts)
+        seen.used = self.log.counting(key, "used")
+        seen.refused = self.log.counting(key, "refused: rate")
+        return seen
+
+    async def _token(self, token: str, now: float) -> Seen | None:
+        if self._tokens is None:
+            return None
+        holder = await self._tokens.holder(token, await self._store.now())
+        if holder is None:
+            return None
+        pace = self._pace(holder.caller.credential, None)
+        return Seen(holder.caller, pace, now + min(KEPT_FOR, holder.seconds))
+
+    def _pace(self, credential: str, rate: int | None) -> Pace:
+        """One for each credential, whatever texts it comes as."""
+        found = self._paces.get(credential)
+        if found is None:
+            if len(self._paces) >= MOST_KEPT:
+                self._paces.pop(next(iter(self._paces)))
+            own = self._rate if rate is None else Rate(rate, 2 * rate)
+            found = self._paces[credential] = Pace(own.a_second, own.at_once)
+        return found
+
+    def _too_many(self, seen: Seen, now: float, wait: float) -> Problem:
+        if seen.refused is not None:
+            seen.refused.add(now)
+        seconds = max(1, math.ceil(wait))
+        headers = {
+            "Retry-After": str(seconds),
+            "RateLimit-Policy": f'"credential";q={seen.pace.rate};w=1',
+            "RateLimit": f'"credential";r=0;t={seconds}',
+        }
+        return Problem("rate_limited", headers=headers)
+
+
+def caller_of(key: KeyRow) -> Caller:
+    """Who calls by a key."""
+    actor = Actor(key.actor, key.kind, frozenset(key.roles))  # type: ignore[arg-type]  # checked when it was made
+    return Caller(key.tenant, actor, frozenset(key.scopes), key.id)
+
+
+def unauthenticated(*, given: bool = True) -> Problem:
+    """The one answer to all that is no valid credential."""
+    challenge = f'{CHALLENGE}, error="invalid_token"' if given else CHALLENGE
+    return Problem("unauthenticated", headers={"WWW-Authenticate": challenge})
+
+
+def _credential(authorization: str | None) -> str:
+    if authorization is None or len(authorization) > LONGEST_CREDENTIAL:
+        raise unauthenticated(given=authorization is not None)
+    if authorization[: len(BEARER)].lower() != BEARER:
+        raise unauthenticated()
+    return authorization[len(BEARER) :].strip()
+
+
+def _over(key: KeyRow, until: datetime | None, now: datetime) -> str | None:
+    """Why a key does not let its caller in, for the key's owner to read; None when it does."""
+    if until == NEVER:
+        return "secret"
+    if key.revoked_at is not None:
+        return "revoked"
+    return "expired" if until is not None and until <= now else None

@@ -1,0 +1,244 @@
+"""Asks: the caller's inbox, and the ways to take an ask on, give it back, pass it on and answer it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from pydantic import Field
+from starlette.responses import Response
+
+from headway.api import shapes
+from headway.api.answers import json_response
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
+from headway.api.hot import shown
+from headway.api.problems import problem_of
+from headway.codec import decode
+from headway.engine.asks import CLAIM_LASTS
+from headway.engine.orders import Answer
+from headway.statechart.refusal import Refusal
+from headway.store.rows import AskRow
+
+router = APIRouter(prefix="/v1/asks", tags=["asks"])
+links = APIRouter(prefix="/v1/links", tags=["asks"])
+
+Id = Annotated[str, Path(description="The ask's id.", max_length=400)]
+Token = Annotated[str, Path(description="The token that a person was sent.", max_length=4_000)]
+Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+AtMostADay = Annotated[
+    str,
+    Field(pattern=r"^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$", examples=["15m", "2h"]),
+]
+Reason = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
+
+
+class AskShown(Strict):
+    """A question to people: what it shows them, what they may answer, who has taken it on."""
+
+    id: str
+    instance: str
+    state: str
+    roles: list[str]
+    answers: list[str]
+    shows: dict[str, Any]
+    opened_at: datetime
+    deadline: datetime | None
+    claimed_by: str | None
+    claimed_until: datetime | None
+    delegated_to: str | None
+    closed_at: datetime | None
+    closed_by: str | None
+    closed_event: str | None
+
+
+class AskWithForm(AskShown):
+    """An ask, and the JSON Schema of the data that an answer carries; none when it carries nothing."""
+
+    form: dict[str, Any] | None
+
+
+class Inbox(Strict):
+    """A page of asks, the oldest first."""
+
+    items: list[AskShown]
+    next: str | None
+
+
+class ClaimBody(Strict):
+    """For how long nobody else may answer."""
+
+    lasts: AtMostADay = CLAIM_LASTS
+
+
+class DelegationBody(Strict):
+    """To whom an ask is passed on: the id of a person, who alone may answer then."""
+
+    to: Text
+
+
+class AnswerBody(Strict):
+    """One of the ask's answers, what its form asks for, and perhaps a reason."""
+
+    answer: Text = "answer"
+    data: Any = None
+    reason: Reason | None = None
+
+
+class LinkAnswerBody(Strict):
+    """One of the ask's answers, and what its form asks for."""
+
+    answer: Text = "answer"
+    data: Any = None
+
+
+class LinkShown(Strict):
+    """What a person is asked by a link, and until when the link is good."""
+
+    person: str
+    expires_at: datetime
+    state: str
+    answers: list[str]
+    shows: dict[str, Any]
+    form: dict[str, Any] | None
+    deadline: datetime | None
+    closed: bool
+
+
+MOVED: dict[str, Any] = {"response_model": shapes.Standing, "dependencies": [needs("send")]}
+
+
+@router.get("", operation_id="list_asks", dependencies=[needs("read")])
+async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> Inbox:
+    """The open asks that the caller may answer, by a role or because they were passed on to the caller."""
+    after = None if cursor is None else cursor_place("asks", str, cursor)
+    rows, more = await paged(
+        lambda most: node.asks.inbox(caller.tenant, caller.actor, after=after, limit=most),
+        limit,
+        lambda row: cursor_text("asks", row.id),
+    )
+    return Inbox(items=[AskShown(**_ask(row)) for row in rows], next=more)
+
+
+@router.get("/{id}", operation_id="get_ask", dependencies=[needs("read")])
+async def get_ask(id: Id, caller: Who, node: Here) -> AskWithForm:  # noqa: A002 - the name in the path
+    """One ask of the caller's tenant, open or closed, with its form."""
+    row = await node.asks.get(caller.tenant, id)
+    return AskWithForm(**_ask(row), form=await node.asks.form(row))
+
+
+@router.post("/{id}/claim", operation_id="claim_ask", **MOVED)
+async def claim(
+    id: Id,  # noqa: A002 - the name in the path
+    caller: Who,
+    node: Here,
+    *,
+    request_id: RequestId,
+    body: ClaimBody | None = None,
+) -> Response:
+    """Take an ask on: nobody else can answer it until it is released or the claim has run out."""
+    await node.asks.get(caller.tenant, id)
+    lasts = (body or ClaimBody()).lasts
+    return _told(
+        await node.asks.claim(caller.tenant, id, by=caller.actor, lasts=lasts, request_id=request_id)
+    )
+
+
+@router.post("/{id}/release", operation_id="release_ask", **MOVED)
+async def release(
+    id: Id,  # noqa: A002 - the name in the path
+    caller: Who,
+    node: Here,
+    request_id: RequestId,
+) -> Response:
+    """Give an ask back that the caller has claimed, or that was passed on to the caller."""
+    await node.asks.get(caller.tenant, id)
+    return _told(await node.asks.release(caller.tenant, id, by=caller.actor, request_id=request_id))
+
+
+@router.post("/{id}/delegate", operation_id="delegate_ask", **MOVED)
+async def delegate(
+    id: Id,  # noqa: A002 - the name in the path
+    body: DelegationBody,
+    caller: Who,
+    node: Here,
+    *,
+    request_id: RequestId,
+) -> Response:
+    """Pass an ask on to a person, who alone may answer it then."""
+    await node.asks.get(caller.tenant, id)
+    return _told(
+        await node.asks.delegate(caller.tenant, id, to=body.to, by=caller.actor, request_id=request_id)
+    )
+
+
+@router.post("/{id}/answer", operation_id="answer_ask", **MOVED)
+async def answer(
+    id: Id,  # noqa: A002 - the name in the path
+    body: AnswerBody,
+    caller: Who,
+    node: Here,
+    *,
+    request_id: RequestId,
+) -> Response:
+    """Answer an ask. The chart decides whether the caller may, and what late and second answers get."""
+    await node.asks.get(caller.tenant, id)
+    return _told(
+        await node.asks.answer(
+            caller.tenant,
+            id,
+            body.answer,
+            body.data,
+            by=caller.actor,
+            reason=body.reason,
+            request_id=request_id,
+        )
+    )
+
+
+@links.get("/{token}", operation_id="open_link")
+async def open_link(token: Token, node: Here) -> LinkShown:
+    """What a person is asked by a link; looking at it uses nothing up. The token is all it takes."""
+    link, row = await node.asks.open_link(token)
+    return LinkShown(
+        person=link.by.id,
+        expires_at=link.expires_at,
+        state=row.state,
+        answers=[*row.answers],
+        shows=decode(dict[str, Any], row.shows),
+        form=await node.asks.form(row),
+        deadline=row.deadline,
+        closed=row.closed_at is not None,
+    )
+
+
+@links.post("/{token}", operation_id="answer_link", response_model=shapes.Standing)
+async def answer_link(token: Token, body: LinkAnswerBody, node: Here) -> Response:
+    """Answer by a link, once: the same answer again gets the first reply, another one is refused."""
+    return _told(await node.asks.answer_link(token, body.answer, body.data))
+
+
+def _ask(row: AskRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "instance": row.instance,
+        "state": row.state,
+        "roles": [*row.roles],
+        "answers": [*row.answers],
+        "shows": decode(dict[str, Any], row.shows),
+        "opened_at": row.opened_at,
+        "deadline": row.deadline,
+        "claimed_by": row.claimed_by,
+        "claimed_until": row.claimed_until,
+        "delegated_to": row.delegated_to,
+        "closed_at": row.closed_at,
+        "closed_by": row.closed_by,
+        "closed_event": row.closed_event,
+    }
+
+
+def _told(answer: Answer) -> Response:
+    if isinstance(answer, Refusal):
+        raise problem_of(answer)
+    return json_response(shown(answer), headers={"ETag": f'"{answer.seq}"'})

@@ -1,0 +1,74 @@
+"""Charts: what lifecycles there are, how they look, and how many instances stand where."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path
+from starlette.responses import Response
+
+from headway.api import shapes
+from headway.api.depends import Here, Who, needs
+from headway.drawing import draw
+from headway.statechart.chart import Chart
+from headway.statechart.export import to_document
+from headway.statechart.mermaid import mermaid
+from headway.store.port import InstanceQuery
+
+PAGE = 500
+MOST_COUNTED = 10_000
+
+router = APIRouter(prefix="/v1/charts", tags=["charts"], dependencies=[needs("read")])
+
+Name = Annotated[str, Path(description="The chart's name.", min_length=1, max_length=400)]
+
+
+@router.get("", operation_id="list_charts")
+async def list_charts(node: Here) -> shapes.Charts:
+    """The charts that are registered, by name: the version that new instances get."""
+    newest = {chart.name: chart for chart in node.engine.charts}
+    return shapes.Charts(items=[summary(chart) for chart in newest.values()])
+
+
+@router.get("/{name}", operation_id="get_chart")
+async def get_chart(name: Name, node: Here) -> dict[str, Any]:
+    """The whole chart as a document."""
+    return to_document(node.engine.charts.newest(name))
+
+
+@router.get("/{name}/diagram.mmd", operation_id="draw_chart_as_mermaid", response_class=Response)
+async def as_mermaid(name: Name, node: Here) -> Response:
+    """The chart as a Mermaid diagram."""
+    return Response(mermaid(node.engine.charts.newest(name)), media_type="text/plain; charset=utf-8")
+
+
+@router.get("/{name}/diagram.svg", operation_id="draw_chart_as_svg", response_class=Response)
+async def as_svg(name: Name, node: Here) -> Response:
+    """The chart as a picture."""
+    return Response(await draw(node.engine.charts.newest(name)), media_type="image/svg+xml")
+
+
+@router.get("/{name}/counts", operation_id="count_instances")
+async def count_instances(name: Name, node: Here, caller: Who) -> shapes.Counts:
+    """How many instances of the caller's tenant have which status; a status without any is 0."""
+    chart = node.engine.charts.newest(name)
+    counts = Counter({node.id: 0 for node in chart.root.children})
+    after, complete = None, False
+    while not complete and counts.total() < MOST_COUNTED:
+        query = InstanceQuery(caller.tenant, chart=name, after=after, limit=PAGE)
+        rows = await node.engine.list(query)
+        counts.update(row.status for row in rows)
+        after, complete = (rows[-1].id if rows else None), len(rows) < PAGE
+    return shapes.Counts(chart=name, counts=dict(counts), complete=complete)
+
+
+def summary(chart: Chart) -> shapes.ChartSummary:
+    """What a list says of a chart."""
+    return shapes.ChartSummary(
+        name=chart.name,
+        version=chart.version,
+        meaning=chart.model.meaning,
+        states=len(chart.nodes),
+        events=sorted(chart.spoken),
+    )

@@ -1,0 +1,156 @@
+"""Connections that say nothing must not keep others out: who may stay, and who has to go."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+from http import HTTPStatus
+
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from headway.api.limits import Limits
+from headway.api.problems import PROBLEM_JSON, Problem
+
+RESERVE = 256
+"""Files for the database, the log and the outgoing connections."""
+SWEEP_SECONDS = 1.0
+LARGEST_HEAD = 65_536
+
+
+class Connections:
+    """All connections of a server: closes what takes too long, and the most silent when there is no room."""
+
+    def __init__(self, limits: Limits, monotonic: Callable[[], float]) -> None:
+        self.limits = limits
+        self.draining = False
+        self.most = limits.connections or _most_files() - RESERVE
+        self.now = monotonic
+        self._open: set[Connection] = set()
+        self._waiting: dict[Connection, float] = {}
+        self._idle: dict[Connection, float] = {}
+
+    def opened(self, connection: Connection) -> None:
+        """Take one more; the one that has been silent for longest makes room for it."""
+        self._open.add(connection)
+        self.waits(connection)
+        if len(self._open) > self.most:
+            self._close(
+                next(iter(self._waiting)) if len(self._waiting) > 1 else next(iter(self._idle), connection)
+            )
+
+    def closed(self, connection: Connection) -> None:
+        """One less."""
+        self._open.discard(connection)
+        self.is_served(connection)
+
+    def waits(self, connection: Connection) -> None:
+        """The service waits from now on: for a request, for the rest of it, or for its answer to be taken."""
+        self.is_served(connection)
+        self._waiting[connection] = self.now()
+
+    def rests(self, connection: Connection) -> None:
+        """A request is answered, and there is no other."""
+        self.is_served(connection)
+        self._idle[connection] = self.now()
+
+    def is_served(self, connection: Connection) -> None:
+        """A request is there and is not answered yet."""
+        self._waiting.pop(connection, None)
+        self._idle.pop(connection, None)
+
+    def sweep(self) -> None:
+        """Close those that have had their time; they stand in the order in which they began to wait."""
+        too_long = self.now() - self.limits.request_seconds
+        for connection, since in [*self._waiting.items()]:
+            if since > too_long:
+                break
+            self._close(connection)
+
+    async def keep_sweeping(self) -> None:
+        """Sweep until cancelled."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            self.sweep()
+
+    def _close(self, connection: Connection) -> None:
+        self.closed(connection)
+        connection.transport.abort()
+
+
+class Connection(HttpToolsProtocol):
+    """One connection, which tells the keeper of all what it waits for."""
+
+    keeper: Connections
+    head: int | None = 0
+    """How much of a request has come, before the end of its headers."""
+    is_whole = True
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """It is open."""
+        super().connection_made(transport)
+        self.keeper.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self.keeper.closed(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes have come; headers without end are refused."""
+        super().data_received(data)
+        if self.head is not None:
+            self.head += len(data)
+            if self.head > LARGEST_HEAD:
+                self._refuse(Problem("head_too_large"))
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self.head, self.is_whole = 0, False
+        self.keeper.waits(self)
+
+    def on_headers_complete(self) -> None:
+        """All of a request but its body is there."""
+        self.head = None
+        super().on_headers_complete()
+        if self.keeper.draining and self.cycle is not None:
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        """A request is there; it may have been refused before it was."""
+        self.is_whole = True
+        is_over = getattr(self.cycle, "response_complete", False)  # a WebSocket has no cycle
+        (self.keeper.rests if is_over else self.keeper.is_served)(self)
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """A request is answered; the answer, or the rest of the request, may still be on its way."""
+        super().on_response_complete()
+        if not self.transport.is_closing() and not self.pipeline:
+            is_over = self.is_whole and not self.transport.get_write_buffer_size()
+            (self.keeper.rests if is_over else self.keeper.waits)(self)
+
+    def handle_websocket_upgrade(self) -> None:
+        """It goes on as something else."""
+        self.keeper.closed(self)
+        super().handle_websocket_upgrade()
+
+    def send_400_response(self, msg: str) -> None:
+        """What has come is not HTTP."""
+        self._refuse(Problem("not_http", msg))
+
+    def _refuse(self, problem: Problem) -> None:
+        body = problem.document("")
+        head = b"HTTP/1.1 %d %b\r\n" % (problem.status, HTTPStatus(problem.status).phrase.encode())
+        kind = b"content-type: %b\r\ncontent-length: %d\r\n" % (PROBLEM_JSON.encode(), len(body))
+        self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (head, kind, body))
+        self.transport.close()
+
+
+def _most_files() -> int:
+    """As many files as the process may have open; it takes what it may have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return hard

@@ -1,0 +1,126 @@
+"""What routes depend on: the node, the caller, what the caller may do, and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any, TypeVar
+from urllib.parse import unquote
+
+from fastapi import Depends, Query
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import Strict as Strictness
+from starlette.requests import HTTPConnection, Request
+
+from headway.api.access import Access
+from headway.api.caller import Caller
+from headway.api.problems import Problem
+from headway.api.requests import REQUEST, request_key
+from headway.node import Node
+
+T = TypeVar("T")
+MOST_PER_PAGE = 500
+PER_PAGE = 100
+NUL = "\x00"
+
+
+class Strict(BaseModel):
+    """A body as it is described, and nothing else: no coercion, no unknown fields."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+def decoded_path(connection: HTTPConnection) -> None:
+    """Percent-decode the parameters of the path, each once, so that a name may hold a slash."""
+    parameters = connection.path_params
+    connection.scope["path_params"] = {name: decoded_name(text) for name, text in parameters.items()}
+
+
+def decoded_name(text: str) -> str:
+    """A name out of a path; raises Problem 404 for what no name can be."""
+    try:
+        name = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        name = NUL
+    if NUL in name:
+        raise Problem("not_found", "no name can be written like this one")
+    return name
+
+
+def node_of(connection: HTTPConnection) -> Node:
+    """The node that the application serves."""
+    node: Node = connection.app.state.node
+    return node
+
+
+def access_of(connection: HTTPConnection) -> Access:
+    """What knows who may call."""
+    access: Access = connection.app.state.access
+    return access
+
+
+async def caller_of(connection: HTTPConnection) -> Caller:
+    """Who calls; raises Problem 401."""
+    known: Caller | None = connection.scope.get("headway.caller")
+    if known is not None:
+        return known
+    return await access_of(connection).caller(connection.headers.get("authorization"))
+
+
+Here = Annotated[Node, Depends(node_of)]
+Who = Annotated[Caller, Depends(caller_of)]
+
+
+def require(caller: Caller, scope: str) -> None:
+    """Raises Problem 403 when the caller lacks a scope."""
+    if not caller.may(scope):
+        raise Problem("forbidden", f"this needs a credential with the scope {scope}", scope=scope)
+
+
+def needs(scope: str) -> Any:
+    """A dependency: the caller has this scope, or gets Problem 403."""
+
+    async def check(caller: Who) -> None:
+        require(caller, scope)
+
+    return Depends(check)
+
+
+def request_id_of(request: Request) -> str | None:
+    """The engine's request id for the caller's `Idempotency-Key`: what an event did is found again by it."""
+    key = request_key(dict(request.headers.raw))
+    return None if key is None else REQUEST + key
+
+
+RequestId = Annotated[str | None, Depends(request_id_of)]
+
+WHOLE = BeforeValidator(
+    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
+)
+"""On a whole number in a body, after its bounds: JSON does not tell 1.0 from 1, so both are."""
+
+Duration = Annotated[
+    str,
+    Field(
+        pattern=r"^((0|[1-9][0-9]{0,4})(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["90s", "15m", "12h", "30d"]
+    ),
+]
+"""A number and its unit; what has no end is told by leaving it out."""
+
+YES_OR_NO = {"true": True, "false": False}
+Yes = Annotated[
+    bool, BeforeValidator(lambda text: YES_OR_NO.get(text, text), json_schema_input_type=bool), Strictness()
+]
+"""`true` or `false` in a query, and no other word for it."""
+
+Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=1_000)]
+Limit = Annotated[int, Query(description="How many items a page holds at most.", ge=1, le=MOST_PER_PAGE)]
+
+
+async def paged(
+    read: Callable[[int], Awaitable[Sequence[T]]], limit: int, cursor_of: Callable[[T], str]
+) -> tuple[Sequence[T], str | None]:
+    """A page of what `read` gives for a limit, and the cursor of the next one if there is one."""
+    rows = await read(limit + 1)
+    if len(rows) <= limit:
+        return rows, None
+    return rows[:limit], cursor_of(rows[limit - 1])

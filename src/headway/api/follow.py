@@ -1,0 +1,262 @@
+"""Who follows the log from outside: readers of one subscription share one follower and its frames."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import NamedTuple
+
+from headway.api.live_limits import LiveLimits
+from headway.api.problems import Problem
+from headway.api.shown import Frame, Frames
+from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
+from headway.engine.tail import Follower, Tail
+from headway.errors import StoreError
+from headway.store.port import EventQuery
+from headway.store.rows import Cursor
+
+PAGE = 100
+PAGE_BYTES = 1_000_000
+"""Pages get shorter when events are so large that a page holds more."""
+MOST_FOR_A_FEED = 2_000
+"""So many events wait for a feed, which takes them as soon as it can run."""
+IN_ONE_GO = 16
+"""After so many events a feed lets its readers run."""
+
+Give = Callable[[Frame], Awaitable[None]]
+
+
+class Wanted(NamedTuple):
+    """A subscription: the events of a tenant that have all of the given properties."""
+
+    tenant: str
+    chart: str | None = None
+    instance: str | None = None
+    owner: str | None = None
+
+
+class Page(NamedTuple):
+    """Frames, and where to read on."""
+
+    frames: Sequence[Frame]
+    cursor: Cursor
+
+
+class Feed:
+    """The events of one subscription for all its readers, as long as there are any."""
+
+    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames) -> None:
+        self.wanted = wanted
+        self.readers: set[Reader] = set()
+        """All of them: those that have joined, and those that catch up."""
+        self._tail, self._frames = tail, frames
+        self._joined: dict[Reader, None] = {}
+        self._follower = self._new_follower(None)
+        self._passed = Cursor()
+        self._pages: dict[Cursor, asyncio.Task[Page]] = {}
+        self._page_length = PAGE
+        self._opened = asyncio.get_running_loop().create_future()
+        self._task = asyncio.create_task(self._run(), name="headway feed")
+
+    @property
+    def cursor(self) -> Cursor:
+        """Everything up to here was handed to those that have joined."""
+        return self._follower.cursor
+
+    async def opened(self) -> None:
+        """Wait until it is known from where on events are handed over."""
+        await asyncio.shield(self._opened)
+
+    def close(self) -> None:
+        """Follow no more."""
+        self._task.cancel()
+        self._follower.close()
+        for page in self._pages.values():
+            page.cancel()
+
+    def join(self, reader: Reader) -> bool:
+        """Hand over to a reader from now on; False when it must read first what has been handed over."""
+        if reader.reached < self._passed:
+            return False
+        self._joined[reader] = None
+        return True
+
+    def leave(self, reader: Reader) -> None:
+        """Hand over no more for a while."""
+        self._joined.pop(reader, None)
+
+    async def page(self, after: Cursor) -> Page:
+        """What comes after a cursor; those who ask for the same at a time share one answer."""
+        reading = self._pages.get(after)
+        if reading is None:
+            reading = self._pages[after] = asyncio.create_task(self._read(after))
+            reading.add_done_callback(lambda _: self._pages.pop(after, None))
+        return await asyncio.shield(reading)
+
+    async def _read(self, after: Cursor) -> Page:
+        query = EventQuery(after=after, limit=self._page_length, **self.wanted._asdict())
+        page = await self._tail.read(query)
+        frames = [self._frames.of(event) for event in page.events]
+        if sum(frame.size for frame in frames) > PAGE_BYTES:
+            self._page_length = max(1, len(frames) // 2)
+        else:
+            self._page_length = min(PAGE, 2 * self._page_length)
+        return Page(frames, page.cursor)
+
+    def _new_follower(self, cursor: Cursor | None) -> Follower:
+        return self._tail.follow(cursor, most_waiting=MOST_FOR_A_FEED, **self.wanted._asdict())
+
+    async def _run(self) -> None:
+        pause = FIRST_PAUSE
+        while True:
+            try:
+                await self._follow()
+            except StoreError as error:
+                LOG.warning("live events: %s; going on in %.1f s", error, pause)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, LONGEST_PAUSE)
+            else:
+                break
+        for reader in [*self.readers]:
+            reader.end(Problem("unavailable", "the service is about to stop"))
+
+    async def _follow(self) -> None:
+        """Hand over until the log is no longer read."""
+        await self._follower.open()
+        if not self._opened.done():
+            self._passed = self._follower.cursor
+            self._opened.set_result(None)
+        count = 0
+        async for event in self._follower:
+            self._hand_over(self._frames.of(event))
+            count += 1
+            if count % IN_ONE_GO == 0:
+                await asyncio.sleep(0)
+
+    def _hand_over(self, frame: Frame) -> None:
+        self._passed = frame.cursor
+        behind = [reader for reader in self._joined if not reader.take(frame)]
+        for reader in behind:
+            self.leave(reader)
+
+
+class Reader:
+    """One connection's place in the log: what waits for it, bounded, and what it was given last.
+
+    `reached` is the last that waits, `given` the last that was written to the connection.
+    """
+
+    __slots__ = (
+        "_clock",
+        "_limits",
+        "_parked",
+        "_pump",
+        "_waiting",
+        "_waiting_bytes",
+        "active_at",
+        "feed",
+        "given",
+        "has_joined",
+        "is_busy",
+        "problem",
+        "reached",
+    )
+
+    def __init__(self, feed: Feed, limits: LiveLimits) -> None:
+        loop = asyncio.get_running_loop()
+        self.feed = feed
+        self.reached = self.given = Cursor()
+        self.has_joined = self.is_busy = False
+        self.active_at = loop.time()
+        self.problem: Problem | None = None
+        self._limits, self._clock = limits, loop.time
+        self._waiting: deque[Frame] = deque()
+        self._waiting_bytes = 0
+        self._parked: asyncio.Future[None] | None = None
+        self._pump: asyncio.Task[None] | None = None
+
+    def begin(self, after: Cursor) -> None:
+        """Read on from here."""
+        self.reached = self.given = after
+
+    async def run(self, give: Give) -> None:
+        """Give everything to a connection, until the reader is ended or the connection fails."""
+        if self.problem is None:
+            self._pump = asyncio.ensure_future(self._give_all(give))
+            await asyncio.wait({self._pump})
+            self._waiting.clear()
+            if not self._pump.cancelled() and (error := self._pump.exception()) is not None:
+                raise error
+
+    def end(self, problem: Problem | None = None) -> None:
+        """Give no more, even if something is being given."""
+        self.problem = self.problem or problem
+        if self._pump is not None:
+            self._pump.cancel()
+
+    def take(self, frame: Frame) -> bool:
+        """Here is a frame, perhaps known already; False when too much waits."""
+        if frame.cursor <= self.reached:
+            return True
+        if self._waiting and not self._has_room(frame):
+            self.has_joined = False
+            return False
+        self._push(frame)
+        return True
+
+    def is_slow(self, now: float) -> bool:
+        """Whether the connection takes too little: it is behind and stuck, or has been stuck for long."""
+        stuck = now - self.active_at if self.is_busy else 0.0
+        return stuck > (self._limits.stalled if self.has_joined else self._limits.patience)
+
+    def tell(self, beat: Frame) -> None:
+        """A sign of life for one for whom nothing waits."""
+        if self.has_joined and not self._waiting and not self.is_busy:
+            self._push(beat)
+
+    def _has_room(self, frame: Frame) -> bool:
+        limits = self._limits
+        size = self._waiting_bytes + frame.size
+        return len(self._waiting) < limits.most_waiting and size <= limits.most_waiting_bytes
+
+    def _push(self, frame: Frame) -> None:
+        self._waiting.append(frame)
+        self._waiting_bytes += frame.size
+        self.reached = frame.cursor
+        parked = self._parked
+        if parked is not None and not parked.done():
+            parked.set_result(None)
+
+    async def _give_all(self, give: Give) -> None:
+        waiting = self._waiting
+        while True:
+            while waiting:
+                frame = waiting.popleft()
+                self._waiting_bytes -= frame.size
+                self.active_at, self.is_busy = self._clock(), True
+                await give(frame)
+                self.given, self.is_busy = frame.cursor, False
+            await self._more()
+
+    async def _more(self) -> None:
+        """Wait for what the feed hands over, or join it, or read on until that can be done."""
+        if self.has_joined:
+            self._parked = asyncio.get_running_loop().create_future()
+            await self._parked
+            return
+        if self.feed.join(self):
+            self.has_joined = True
+            return
+        try:
+            page = await self.feed.page(self.reached)
+        except StoreError as error:
+            LOG.warning("live events: %s", error)
+            await asyncio.sleep(LONGEST_PAUSE / 5)
+            return
+        for frame in page.frames:
+            self._push(frame)
+        self.reached = page.cursor
+        if not page.frames:
+            self.given = page.cursor
+        await asyncio.sleep(0)

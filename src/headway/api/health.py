@@ -1,0 +1,41 @@
+"""Whether the service lives, and whether it can answer."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Request
+
+from headway.api.depends import Here, Strict
+from headway.api.problems import Problem
+
+router = APIRouter(tags=["health"])
+PROBE = ("", "ready")
+"""A name that nobody holds: looking for it asks the database itself."""
+
+
+class Health(Strict):
+    """The service lives."""
+
+    status: Literal["alive"] = "alive"
+
+
+class Readiness(Strict):
+    """The service can answer."""
+
+    status: Literal["ready"] = "ready"
+
+
+@router.get("/health", operation_id="health")
+async def health() -> Health:
+    """Alive: the process answers. Restart it when it does not."""
+    return Health()
+
+
+@router.get("/ready", operation_id="ready")
+async def ready(request: Request, node: Here) -> Readiness:
+    """Ready: the database can be reached and has the schema of this version. Else 503: ask elsewhere."""
+    if request.app.state.stopping.is_set():
+        raise Problem("unavailable", "the service is about to stop", headers={"Retry-After": "5"})
+    await node.engine.store.lease(PROBE)
+    return Readiness()

@@ -1,0 +1,219 @@
+"""The routes that are called most: nothing between the connection and the engine that they do not need.
+
+They are routes of the application like all others, with their place in the OpenAPI document; the front
+calls them before the application is asked, and `HotRoute` when it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import quote
+
+from starlette.types import Receive, Scope, Send
+
+from headway.api.access import Access
+from headway.api.caller import Caller
+from headway.api.depends import decoded_name, require
+from headway.api.problems import PROBLEM_JSON, Problem, problem_of
+from headway.api.requests import REQUEST, expected_seq, parsed, read_body, request_key, require_json, wrong
+from headway.codec import Value, encode
+from headway.engine.engine import CHILD
+from headway.engine.orders import Answer, Receipt
+from headway.engine.service import LOG
+from headway.errors import InputError
+from headway.node import Node
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import Event
+
+INSTANCES = b"/v1/instances"
+EVENTS = b"/events"
+CREATED = 201
+UNADDRESSABLE = frozenset({".", ".."})
+Headers = dict[bytes, bytes]
+Reply = tuple[int, bytes, list[tuple[bytes, bytes]]]
+Route = tuple[Callable[[bytes, Caller, Headers, bytes], Awaitable[Reply]], bytes]
+
+
+class SentEvent(Value):
+    """The body of an event."""
+
+    event: str
+    data: Any = None
+    reason: str | None = None
+
+
+class NewInstance(Value):
+    """The body of a creation."""
+
+    chart: str
+    id: str | None = None
+    context: dict[str, Any] | None = None
+
+
+class Standing(Value, omit_defaults=False):
+    """The answer of both: where the instance stands now."""
+
+    id: str
+    chart: str
+    version: int
+    seq: int
+    status: str
+    states: tuple[str, ...]
+    ended: bool
+
+
+class Hot:
+    """The handlers of the routes that are called most."""
+
+    def __init__(self, node: Node, access: Access, limit: int) -> None:
+        self._node, self._engine, self._access, self._limit = node, node.engine, access, limit
+        self._in_flight: set[tuple[str, str]] = set()
+
+    def route(self, path: bytes) -> Route | None:
+        """What serves a POST to a path, if it is one of these routes."""
+        if path == INSTANCES:
+            return self._create, b""
+        name = path[len(INSTANCES) + 1 : -len(EVENTS)]
+        if not name or b"/" in name or path != b"%b/%b%b" % (INSTANCES, name, EVENTS):
+            return None
+        return self._send, name
+
+    async def serves(self, scope: Scope, receive: Receive, send: Send) -> bool:
+        """Serve a POST, if it is for one of these routes."""
+        route = self.route(scope["raw_path"])
+        if route is None:
+            return False
+        headers: Headers = dict(scope["headers"])
+        try:
+            caller = await self._caller(headers)
+            body = await read_body(receive, headers, self._limit)
+            answer = await route[0](route[1], caller, headers, body)
+        except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            answer = told(error, scope["path"])
+        await reply(send, answer)
+        return True
+
+    async def answer(self, path: bytes, route: Route, headers: Headers, body: bytes) -> Reply:
+        """The answer to a request that is there whole."""
+        try:
+            caller = await self._caller(headers)
+            require_json(headers, body)
+            return await route[0](route[1], caller, headers, body)
+        except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            return told(error, path.decode("ascii", "replace"))
+
+    async def _caller(self, headers: Headers) -> Caller:
+        authorization = headers.get(b"authorization")
+        caller = await self._access.caller(None if authorization is None else authorization.decode("latin-1"))
+        require(caller, "send")
+        return caller
+
+    async def _send(self, name: bytes, caller: Caller, headers: Headers, body: bytes) -> Reply:
+        instance = decoded_name(name.decode("ascii"))
+        sent = parsed(SentEvent, body)
+        if sent.reason is not None and "\x00" in sent.reason:
+            raise wrong("body.reason", "it holds no NUL")
+        event = Event(sent.event, sent.data, by=caller.actor, reason=sent.reason)
+        key = request_key(headers)
+        if key is None:
+            answer = await self._engine.send(
+                caller.tenant, instance, event, expected_seq=expected_seq(headers)
+            )
+        else:
+            with InFlight(self._in_flight, (caller.tenant, key)):
+                answer = await self._engine.send(
+                    caller.tenant,
+                    instance,
+                    event,
+                    request_id=REQUEST + key,
+                    expected_seq=expected_seq(headers),
+                )
+        return standing(answer, 200)
+
+    async def _create(self, _name: bytes, caller: Caller, headers: Headers, body: bytes) -> Reply:
+        new = parsed(NewInstance, body)
+        _check_name(new.id)
+        tenant, key = self._node.tenant(caller.tenant), request_key(headers)
+        try:
+            if key is None:
+                answer = await tenant.create(new.chart, new.id, new.context, by=caller.actor)
+            else:
+                with InFlight(self._in_flight, (caller.tenant, key)):
+                    answer = await tenant.create(
+                        new.chart, new.id, new.context, by=caller.actor, request_id=REQUEST + key
+                    )
+        except InputError as error:
+            raise Problem("context", str(error)) from error
+        return standing(answer, CREATED)
+
+
+def _check_name(name: str | None) -> None:
+    """Raises Problem 422 for a name that no path can hold, or that only a parent gives."""
+    if name is not None and (not name or name in UNADDRESSABLE or "\x00" in name or CHILD.search(name)):
+        raise wrong("body.id", 'it is not empty, not "." or "..", holds no NUL, and is no name for a child')
+
+
+class InFlight:
+    """A key of a request for as long as it is under way; raises Problem 409 when it is already."""
+
+    __slots__ = ("_all", "_key")
+
+    def __init__(self, everyone: set[tuple[str, str]], key: tuple[str, str]) -> None:
+        self._all, self._key = everyone, key
+
+    def __enter__(self) -> None:
+        """It begins."""
+        if self._key in self._all:
+            raise Problem("key_in_flight", headers={"Retry-After": "1"})
+        self._all.add(self._key)
+
+    def __exit__(self, *_: object) -> None:
+        """It is over."""
+        self._all.discard(self._key)
+
+
+def standing(answer: Answer, status: int) -> Reply:
+    """The reply to an event that went through; raises Problem for a refusal."""
+    if isinstance(answer, Refusal):
+        raise problem_of(answer)
+    content = encode(shown(answer))
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"cache-control", b"no-store"),
+        (b"etag", b'"%d"' % answer.seq),
+    ]
+    if status == CREATED:
+        headers.append((b"location", b"/v1/instances/" + quote(answer.instance, safe="").encode()))
+    return status, content, headers
+
+
+def shown(receipt: Receipt) -> Standing:
+    """Where an instance stands, as a caller sees it."""
+    return Standing(
+        receipt.instance,
+        receipt.chart,
+        receipt.version,
+        receipt.seq,
+        receipt.status,
+        receipt.states,
+        receipt.ended,
+    )
+
+
+async def reply(send: Send, answer: Reply) -> None:
+    """Send a reply."""
+    status, content, headers = answer
+    headers.append((b"content-length", b"%d" % len(content)))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+def told(error: Exception, path: str) -> Reply:
+    """The reply that tells of an error."""
+    problem = problem_of(error)
+    if problem.code == "internal":
+        LOG.error("POST %s failed", path, exc_info=error)
+    headers = [(b"content-type", PROBLEM_JSON.encode()), (b"cache-control", b"no-store")]
+    headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
+    return problem.status, problem.document(path), headers

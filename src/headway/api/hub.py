@@ -1,0 +1,174 @@
+"""All connections that follow the log: their feeds, signs of life, and whether they may go on."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import NamedTuple
+
+from headway.api.access import Access
+from headway.api.caller import Caller
+from headway.api.depends import require
+from headway.api.follow import Feed, Reader, Wanted
+from headway.api.live_limits import LiveLimits
+from headway.api.problems import Problem, problem_of
+from headway.api.shown import Beat, Frames
+from headway.engine.engine import Engine
+from headway.engine.service import LOG
+from headway.engine.tail import Tail, cursor_of, cursor_text
+from headway.errors import InputError
+from headway.store.rows import Cursor
+
+SCOPE = "read"
+OVER = frozenset({"unauthenticated", "forbidden"})
+"""What a credential that is no good any more is told."""
+
+
+class Session(NamedTuple):
+    """What a connection was let in with."""
+
+    authorization: str | None
+    tenant: str
+
+
+class Hub:
+    """Lets readers in, and looks after them as long as there are any."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        tail: Tail,
+        access: Access,
+        *,
+        stopping: asyncio.Event,
+        limits: LiveLimits | None = None,
+    ) -> None:
+        """When `stopping` is set, all readers are let go, each with its cursor."""
+        self.limits = limits or LiveLimits()
+        self._engine, self._tail, self._access, self._stopping = engine, tail, access, stopping
+        self._frames = Frames()
+        self._feeds: dict[Wanted, Feed] = {}
+        self._sessions: dict[Reader, Session] = {}
+        self._watch: asyncio.Task[None] | None = None
+
+    @property
+    def readers(self) -> int:
+        """How many there are."""
+        return len(self._sessions)
+
+    async def admit(self, authorization: str | None) -> Caller:
+        """Who has this credential and may read; raises Problem 401 and 403."""
+        caller = await self._access.caller(authorization)
+        require(caller, SCOPE)
+        return caller
+
+    async def enter(
+        self, authorization: str | None, after: str | None = None, **wanted: str | None
+    ) -> Reader:
+        """A reader for whoever has this credential, from a cursor or from now on.
+
+        `wanted` are the properties of events. Raises Problem 401, 403 and 422, UnknownInstanceError and
+        UnknownChartError.
+        """
+        caller = await self.admit(authorization)
+        cursor = _cursor(after)
+        await self._check(caller.tenant, **wanted)
+        feed = self._feed(Wanted(caller.tenant, **wanted))
+        session = Session(authorization, caller.tenant)
+        # Before the feed is waited for, so that it is not closed as one that nobody wants.
+        reader = Reader(feed, self.limits)
+        feed.readers.add(reader)
+        self._sessions[reader] = session
+        try:
+            await feed.opened()
+        except BaseException:
+            self.leave(reader)
+            raise
+        reader.begin(feed.cursor if cursor is None else cursor)
+        return reader
+
+    def leave(self, reader: Reader) -> None:
+        """A connection is gone."""
+        feed = reader.feed
+        feed.leave(reader)
+        feed.readers.discard(reader)
+        self._sessions.pop(reader, None)
+        if not feed.readers and self._feeds.get(feed.wanted) is feed:
+            del self._feeds[feed.wanted]
+            feed.close()
+        if not self._sessions and self._watch is not None:
+            self._watch.cancel()
+            self._watch = None
+
+    async def look(self) -> None:
+        """One round: cut off who is slow or may read no more, and give the others a sign of life."""
+        now = asyncio.get_running_loop().time()
+        refused = await self._refused()
+        beats: dict[Feed, Beat] = {}
+        for reader, session in [*self._sessions.items()]:
+            if (problem := refused.get(session)) is not None:
+                reader.end(problem)
+            elif reader.is_slow(now):
+                reader.end(Problem("slow", after=cursor_text(reader.given)))
+            elif now - reader.active_at >= self.limits.heartbeat:
+                feed = reader.feed
+                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor)))
+
+    async def _refused(self) -> dict[Session, Problem]:
+        """Those sessions whose credential has run out, was revoked, or is another tenant's."""
+        found = {session: await self._verdict(session) for session in set(self._sessions.values())}
+        return {session: problem for session, problem in found.items() if problem is not None}
+
+    async def _verdict(self, session: Session) -> Problem | None:
+        try:
+            caller = await self.admit(session.authorization)
+        except Problem as problem:
+            return problem if problem.code in OVER else None
+        except Exception as error:  # noqa: BLE001 - what cannot be asked now is asked again
+            LOG.warning("a credential could not be checked: %s", problem_of(error))
+            return None
+        return None if caller.tenant == session.tenant else Problem("unauthenticated")
+
+    async def _check(
+        self, tenant: str, chart: str | None = None, instance: str | None = None, owner: str | None = None
+    ) -> None:
+        """Raises UnknownInstanceError and UnknownChartError for what the tenant does not have."""
+        del owner  # anybody may own something later
+        if self._stopping.is_set():
+            raise _stopping()
+        if chart is not None:
+            self._engine.charts.newest(chart)
+        if instance is not None:
+            await self._engine.row(tenant, instance)
+
+    def _feed(self, wanted: Wanted) -> Feed:
+        if wanted not in self._feeds:
+            self._feeds[wanted] = Feed(self._tail, wanted, self._frames)
+        if self._watch is None:
+            self._watch = asyncio.create_task(self._keep_looking(), name="headway live")
+        return self._feeds[wanted]
+
+    async def _keep_looking(self) -> None:
+        while not self._stopping.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.limits.look):
+                    await self._stopping.wait()
+            try:
+                await self.look()
+            except Exception:  # noqa: BLE001 - the next round may go well
+                LOG.exception("live connections could not be looked at")
+        for reader in [*self._sessions]:
+            reader.end(_stopping())
+
+
+def _cursor(text: str | None) -> Cursor | None:
+    if text is None:
+        return None
+    try:
+        return cursor_of(text)
+    except InputError as error:
+        raise Problem("cursor", str(error)) from None
+
+
+def _stopping() -> Problem:
+    return Problem("unavailable", "the service is about to stop", headers={"Retry-After": "1"})

@@ -1,0 +1,160 @@
+"""Requests that come again: the first answer is kept and told again, byte for byte."""
+
+from __future__ import annotations
+
+import secrets
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headway.api.access import Access
+from headway.api.caller import Caller
+from headway.api.problems import Problem
+from headway.codec import Value, decode, encode, fingerprint
+from headway.store.port import Changes, Found, Reads, Store
+from headway.store.rows import Key, RequestRow
+
+KEPT = timedelta(hours=24)
+IN_FLIGHT = 60_000
+"""For so many milliseconds at most a request counts as under way, should its process die."""
+NAME = "answer:"
+LOWEST_ERROR, CONFLICT = 400, 409
+SECRET = ("/v1/keys",)
+"""Routes whose answers hold secrets: that they were given is kept, they are not."""
+OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
+
+
+class Kept(Value):
+    """An answer as it is stored."""
+
+    status: int
+    headers: list[tuple[str, str]]
+    body: bytes
+
+
+class Repeats:
+    """Lets the application answer a request once, and repeats the answer for 24 hours."""
+
+    def __init__(self, app: ASGIApp, store: Store, access: Access) -> None:
+        self._app, self._store, self._access = app, store, access
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
+        """Answer; raises Problem 409 while the first request is under way, and 422 for another one."""
+        authorization = dict(scope["headers"])[b"authorization"].decode("latin-1")
+        caller = scope["headway.caller"] = await self._access.caller(authorization)
+        name, asked = (caller.tenant, NAME + key), _asked(scope, caller, body)
+        if await self._told_again(name, asked, send):
+            return
+        holder = secrets.token_hex(8)
+        if not await self._store.hold([name], holder, IN_FLIGHT):
+            raise Problem("key_in_flight", headers={"Retry-After": "1"})
+        try:
+            if not await self._told_again(name, asked, send):
+                await self._tell_first(scope, receive, send, name=name, asked=asked)
+        finally:
+            await self._store.let_go([name], holder)
+
+    async def _told_again(self, name: Key, asked: str, send: Send) -> bool:
+        known = Known(name)
+        await self._store.run(known)
+        if known.row is None:
+            return False
+        if known.row.body != asked:
+            raise Problem("key_reused")
+        await _send(send, decode(Kept, known.row.answer))
+        return True
+
+    async def _tell_first(self, scope: Scope, receive: Receive, send: Send, *, name: Key, asked: str) -> None:
+        answer = Recorder()
+        await self._app(scope, receive, answer)
+        kept = answer.kept()
+        if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
+            secret = scope["path"].startswith(SECRET) and kept.status != CONFLICT
+            told = _spent(scope["path"]) if secret else kept
+            await self._store.run(Keeping(name, asked, encode(told).decode()))
+        await _send(send, kept)
+
+
+class Recorder:
+    """Takes an answer whole."""
+
+    def __init__(self) -> None:
+        self._start: Message = {}
+        self._body: list[bytes] = []
+
+    async def __call__(self, message: Message) -> None:
+        """Take a part of the answer."""
+        if message["type"] == "http.response.start":
+            self._start = message
+        elif message["type"] == "http.response.body":
+            self._body.append(message.get("body", b""))
+
+    def kept(self) -> Kept:
+        """The answer."""
+        headers = [
+            (name.decode("latin-1"), value.decode("latin-1"))
+            for name, value in self._start["headers"]
+            if name.lower() in OWN_HEADERS
+        ]
+        return Kept(self._start["status"], headers, b"".join(self._body))
+
+
+class Known:
+    """A unit that looks for the answer that a key has got."""
+
+    def __init__(self, name: Key) -> None:
+        self._name = name
+        self.row: RequestRow | None = None
+
+    def begin(self) -> Reads:
+        """Ask for it."""
+        return Reads(requests={self._name})
+
+    def take(self, found: Found) -> None:
+        """Keep it, if it has not expired."""
+        row = found.requests.get(self._name)
+        self.row = row if row is not None and row.expires_at > found.now else None
+
+    def changes(self) -> Changes:
+        """None."""
+        return Changes()
+
+
+class Keeping:
+    """A unit that stores the answer of a key."""
+
+    def __init__(self, name: Key, asked: str, answer: str) -> None:
+        self._name, self._asked, self._answer = name, asked, answer
+        self._now = datetime.min.replace(tzinfo=UTC)
+
+    def begin(self) -> Reads:
+        """Ask for the time."""
+        return Reads(requests={self._name})
+
+    def take(self, found: Found) -> None:
+        """The time."""
+        self._now = found.now
+
+    def changes(self) -> Changes:
+        """The answer."""
+        row = RequestRow(*self._name, self._asked, self._answer, self._now + KEPT)
+        return Changes(requests=[row])
+
+
+def _asked(scope: Scope, caller: Caller, body: bytes) -> str:
+    """A fingerprint of the request."""
+    query = scope["query_string"].decode("latin-1")
+    return sha256(fingerprint((scope["path"], query, caller.actor, body))).hexdigest()
+
+
+def _spent(path: str) -> Kept:
+    problem = Problem("secret_told")
+    return Kept(problem.status, [("content-type", "application/problem+json")], problem.document(path))
+
+
+async def _send(send: Send, kept: Kept) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept.headers]
+    headers.append((b"content-length", b"%d" % len(kept.body)))
+    await send({"type": "http.response.start", "status": kept.status, "headers": headers})
+    await send({"type": "http.response.body", "body": kept.body})

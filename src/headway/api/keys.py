@@ -1,0 +1,203 @@
+"""API keys: make, list, look at, rotate and revoke them, and see how they were used."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Path
+from pydantic import BeforeValidator, Field
+
+from headway.api.access import Access
+from headway.api.caller import Scope
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.depends import PER_PAGE, WHOLE, Cursor, Duration, Limit, Strict, Who, access_of, needs, paged
+from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey
+from headway.statechart.snapshot import Actor, Kind
+from headway.store.rows import KeyNoteRow, KeyRow
+
+router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
+
+Door = Annotated[Access, Depends(access_of)]
+Id = Annotated[str, Path(description="The key's id: the part between `hw_` and its secret.", max_length=400)]
+Name = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
+
+
+def _whole(number: object) -> object:
+    """JSON has one kind of number: 5.0 is the integer 5."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+Overlap = Annotated[
+    str, Field(pattern=r"^(0s|[1-9][0-9]{0,4}(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["1h", "0s"])
+]
+Calls = Annotated[int, Field(ge=1, le=HIGHEST_RATE), WHOLE]
+Rate = Annotated[Calls, BeforeValidator(_whole, json_schema_input_type=Calls)]
+
+
+class ActorBody(Strict):
+    """As whom the calls of a key act. Charts decide by kind and roles."""
+
+    id: Name
+    kind: Kind = "service"
+    roles: Annotated[list[Name], Field(max_length=MOST_ROLES)] = []
+
+
+class NewKeyBody(Strict):
+    """A key to be made. `lasts` is a duration, none is for ever; `rate` is in calls a second."""
+
+    name: Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")] = ""
+    actor: ActorBody
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)]
+    lasts: Duration | None = None
+    rate: Rate | None = None
+
+
+class RotationBody(Strict):
+    """For how long the old secret stays valid beside the new one."""
+
+    overlap: Overlap = OVERLAP
+
+
+class Key(Strict):
+    """A key, without its secret."""
+
+    id: str
+    name: str
+    actor: ActorBody
+    scopes: list[str]
+    rate: int | None
+    made_at: datetime
+    made_by: str
+    expires_at: datetime | None
+    old_secret_until: datetime | None
+    revoked_at: datetime | None
+    used_at: datetime | None
+
+
+class KeyWithSecret(Key):
+    """A key, with its text: it is told this once."""
+
+    key: str
+
+
+class Keys(Strict):
+    """A page of keys."""
+
+    items: list[Key]
+    next: str | None
+
+
+class Note(Strict):
+    """What was done to a key or with it.
+
+    `made`, `rotated` and `revoked` are acts, one each. `used` and `refused: …` are counted, one for each day.
+    """
+
+    what: str
+    count: int
+    first_at: datetime
+    last_at: datetime
+    by: str
+
+
+class Notes(Strict):
+    """A page of notes, the newest first."""
+
+    items: list[Note]
+    next: str | None
+
+
+@router.post("", operation_id="make_key", status_code=201)
+async def make_key(body: NewKeyBody, caller: Who, access: Door) -> KeyWithSecret:
+    """Make a key for the caller's tenant. Its text is in this answer and nowhere else."""
+    actor = Actor(body.actor.id, body.actor.kind, frozenset(body.actor.roles))
+    made = await access.keyring.make(
+        caller.tenant,
+        actor,
+        body.scopes,
+        name=body.name,
+        lasts=body.lasts,
+        rate=body.rate,
+        by=caller.actor.id,
+    )
+    return _with_secret(made)
+
+
+@router.get("", operation_id="list_keys")
+async def list_keys(caller: Who, access: Door, cursor: Cursor = None, limit: Limit = PER_PAGE) -> Keys:
+    """The keys of the caller's tenant, the oldest first."""
+    after = None if cursor is None else cursor_place("keys", str, cursor)
+    rows, more = await paged(
+        lambda most: access.keyring.list(caller.tenant, after=after, limit=most),
+        limit,
+        lambda row: cursor_text("keys", row.id),
+    )
+    return Keys(items=[Key(**_shown(row)) for row in rows], next=more)
+
+
+@router.get("/{id}", operation_id="get_key")
+async def get_key(id: Id, caller: Who, access: Door) -> Key:  # noqa: A002 - the name in the path
+    """One key."""
+    return Key(**_shown(await access.keyring.get(caller.tenant, id)))
+
+
+@router.post("/{id}/rotate", operation_id="rotate_key")
+async def rotate_key(
+    id: Id,  # noqa: A002 - the name in the path
+    caller: Who,
+    access: Door,
+    body: RotationBody | None = None,
+) -> KeyWithSecret:
+    """Give a key a new secret. The old one stays valid for the overlap, so that no caller is cut off."""
+    overlap = (body or RotationBody()).overlap
+    return _with_secret(await access.keyring.rotate(caller.tenant, id, overlap=overlap, by=caller.actor.id))
+
+
+@router.post("/{id}/revoke", operation_id="revoke_key")
+async def revoke_key(id: Id, caller: Who, access: Door) -> Key:  # noqa: A002 - the name in the path
+    """End a key: at once on this node, within seconds on others. Its notes stay."""
+    return Key(**_shown(await access.keyring.revoke(caller.tenant, id, by=caller.actor.id)))
+
+
+@router.get("/{id}/audit", operation_id="list_key_notes")
+async def list_notes(
+    id: Id,  # noqa: A002 - the name in the path
+    caller: Who,
+    access: Door,
+    *,
+    cursor: Cursor = None,
+    limit: Limit = PER_PAGE,
+) -> Notes:
+    """What was done to a key and with it, the newest first, for 400 days."""
+    before = None if cursor is None else cursor_place("notes", tuple[datetime, str], cursor)
+    rows, more = await paged(
+        lambda most: access.keyring.notes(caller.tenant, id, before=before, limit=most),
+        limit,
+        lambda row: cursor_text("notes", (row.at, row.what)),
+    )
+    return Notes(items=[_note(row) for row in rows], next=more)
+
+
+def _shown(row: KeyRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "name": row.name,
+        "actor": ActorBody.model_construct(id=row.actor, kind=row.kind, roles=[*row.roles]),
+        "scopes": [*row.scopes],
+        "rate": row.rate,
+        "made_at": row.made_at,
+        "made_by": row.made_by,
+        "expires_at": row.expires_at,
+        "old_secret_until": row.old_until,
+        "revoked_at": row.revoked_at,
+        "used_at": row.used_at,
+    }
+
+
+def _with_secret(made: NewKey) -> KeyWithSecret:
+    return KeyWithSecret(**_shown(made.key), key=made.text)
+
+
+def _note(row: KeyNoteRow) -> Note:
+    return Note(what=row.what, count=row.count, first_at=row.first_at, last_at=row.last_at, by=row.by)

@@ -1,0 +1,210 @@
+"""Live events: `GET /v1/events` as server-sent events, and the WebSocket `/v1/live`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import WebSocketRoute
+from starlette.types import Message, Receive, Scope, Send
+
+from headway.api.answers import NOT_KEPT
+from headway.api.depends import needs
+from headway.api.follow import Give, Reader
+from headway.api.hello import hello_of, must_be_own_page
+from headway.api.hub import Hub
+from headway.api.problems import Problem, problem_of
+from headway.api.shown import Frame
+from headway.codec import encode
+from headway.engine.tail import cursor_text
+
+CLOSED_WITH = 4_000
+"""The code a WebSocket is closed with is this and the status of the problem."""
+STREAM = "text/event-stream; charset=utf-8"
+STREAM_HEADERS = {**NOT_KEPT, "X-Accel-Buffering": "no"}
+SOON = 1_000
+"""After so many milliseconds a reader that has lost its stream comes back."""
+
+After = Annotated[str | None, Query(description="The id of an event: what came after it comes first.")]
+LastEventId = Annotated[str | None, Header(description="As `after`, by those who come back; it goes before.")]
+Name = Annotated[str | None, Query(max_length=400)]
+
+router = APIRouter(tags=["live"])
+
+
+def hub_of(app: Any) -> Hub:
+    """The application's hub; it is made when somebody needs it. It ends with `state.stopping`."""
+    state = app.state
+    if getattr(state, "live", None) is None:
+        limits = getattr(state, "live_limits", None)
+        state.live = Hub(
+            state.node.engine, state.node.tail, state.access, stopping=state.stopping, limits=limits
+        )
+    hub: Hub = state.live
+    return hub
+
+
+@router.get(
+    "/v1/events",
+    operation_id="follow_events",
+    dependencies=[needs("read")],
+    response_class=Response,
+    responses={
+        200: {
+            "description": "A stream of events, each with its id, as long as the reader stays.",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def events(
+    request: Request,
+    *,
+    after: After = None,
+    chart: Name = None,
+    instance: Name = None,
+    owner: Name = None,
+    last_event_id: LastEventId = None,
+) -> Response:
+    """Everything that happens in the tenant, or to one instance, to the instances of a chart or an owner.
+
+    Without `after` it begins now. Who comes back with the id of the last event misses and doubles none.
+    """
+    hub = hub_of(request.app)
+    authorization = request.headers.get("authorization")
+    since = last_event_id or after
+    reader = await hub.enter(authorization, since, chart=chart, instance=instance, owner=owner)
+    return Stream(hub, reader, request.url.path)
+
+
+class Stream(Response):
+    """A stream of server-sent events for one reader."""
+
+    media_type = STREAM
+
+    def __init__(self, hub: Hub, reader: Reader, path: str) -> None:
+        self.status_code, self.background = 200, None
+        self.init_headers({**STREAM_HEADERS, "Content-Type": STREAM})
+        self._hub, self._reader, self._path = hub, reader, path
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        """Give the reader all it wants, until one of both is gone."""
+        try:
+            await self._give(receive, send)
+        except (OSError, RuntimeError):
+            return  # nobody listens any more
+        finally:
+            self._hub.leave(self._reader)
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(self._hub.limits.farewell):
+                await send(_chunk(self._last_words(), more=False))
+
+    async def _give(self, receive: Receive, send: Send) -> None:
+        reader = self._reader
+
+        async def give(frame: Frame) -> None:
+            await send(frame.chunk)
+
+        await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+        await send(_chunk(f"retry: {SOON}\nid: {cursor_text(reader.given)}\n: welcome\n\n".encode()))
+        await _attend(reader, give, _gone(receive))
+
+    def _last_words(self) -> bytes:
+        problem = self._reader.problem
+        if problem is None:
+            return b""
+        place = cursor_text(self._reader.given).encode()
+        return b"id: %s\nevent: problem\ndata: %s\n\n" % (place, problem.document(self._path))
+
+
+def _chunk(body: bytes, *, more: bool = True) -> Message:
+    return {"type": "http.response.body", "body": body, "more_body": more}
+
+
+async def _gone(receive: Receive) -> Problem | None:
+    """Comes back when the reader of a stream is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    return None
+
+
+async def _attend(reader: Reader, give: Give, hear: Coroutine[Any, Any, Problem | None]) -> None:
+    """Give a reader what it wants until it is ended, or until `hear` comes back, perhaps with a problem."""
+    listening = asyncio.create_task(hear)
+    listening.add_done_callback(lambda done: reader.end(None if done.cancelled() else done.result()))
+    try:
+        await reader.run(give)
+    finally:
+        listening.cancel()
+
+
+class Socket:
+    """The WebSocket `/v1/live`: one hello, then events."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one connection; whatever goes wrong, it gets a problem document and a clean close."""
+        hub = hub_of(scope["app"])
+        await receive()
+        await send({"type": "websocket.accept"})
+        problem = await self._converse(hub, scope, receive, send)
+        if problem is not None:
+            await _close(send, problem, scope["path"], hub.limits.farewell)
+
+    async def _converse(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> Problem | None:
+        """Hear the hello and give events; why the connection is to be closed, None when it is gone."""
+        headers = Headers(scope=scope)
+        try:
+            must_be_own_page(headers, getattr(scope["app"].state, "origins", ()))
+            hello = await hello_of(receive, hub.limits.hello)
+            if hello is None:
+                return None
+            wanted = {"chart": hello.chart, "instance": hello.instance, "owner": hello.owner}
+            credential = headers.get("authorization") if hello.token is None else f"Bearer {hello.token}"
+            reader = await hub.enter(credential, hello.after, **wanted)
+        except Exception as error:  # noqa: BLE001 - each becomes a problem
+            return problem_of(error)
+        try:
+            return await self._give(hub, reader, receive, send)
+        except (OSError, RuntimeError):
+            return None  # nobody listens any more
+        finally:
+            hub.leave(reader)
+
+    async def _give(self, hub: Hub, reader: Reader, receive: Receive, send: Send) -> Problem | None:
+        async def give(frame: Frame) -> None:
+            await send(frame.message)
+
+        welcome = {"type": "welcome", "id": cursor_text(reader.given), "heartbeat": hub.limits.heartbeat}
+        await send(_text(encode({**welcome, "tenant": reader.feed.wanted.tenant})))
+        await _attend(reader, give, _says_nothing(receive))
+        return reader.problem
+
+
+async def _says_nothing(receive: Receive) -> Problem | None:
+    """Comes back when a WebSocket is gone, or has said more than its hello."""
+    if (await receive())["type"] == "websocket.receive":
+        return Problem("invalid", "after its hello a reader says nothing")
+    return None
+
+
+async def _close(send: Send, problem: Problem, path: str, patience: float) -> None:
+    """Say why, then close; one that takes neither in time is left to the server."""
+    document = problem.document(path)
+    reason = {"code": problem.code, **({"after": problem.extra["after"]} if "after" in problem.extra else {})}
+    with suppress(OSError, RuntimeError, TimeoutError):
+        async with asyncio.timeout(patience):
+            await send(_text(b'{"type":"problem","problem":%s}' % document))
+            code = CLOSED_WITH + problem.status
+            await send({"type": "websocket.close", "code": code, "reason": encode(reason).decode()})
+
+
+def _text(body: bytes) -> Message:
+    return {"type": "websocket.send", "text": body.decode()}
+
+
+router.routes.append(WebSocketRoute("/v1/live", Socket(), name="live"))

@@ -1,0 +1,38 @@
+"""Metrics for Prometheus: all of them for who has the token, a tenant's own for its operators."""
+
+from __future__ import annotations
+
+import hmac
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Request
+from starlette.responses import Response
+
+from headway.api.depends import access_of, require
+from headway.api.front import Front
+from headway.telemetry.metrics import CONTENT_TYPE, Metrics
+
+router = APIRouter(tags=["health"])
+
+
+@router.get("/metrics", operation_id="metrics", response_class=Response)
+async def metrics(request: Request, authorization: Annotated[str | None, Header()] = None) -> Response:
+    """The metrics of this process, in the text format of Prometheus.
+
+    With the setting `metrics_token` as the bearer token: all of them. With a key that has the scope
+    `operate`: those of its tenant.
+    """
+    shown: Metrics = request.app.state.metrics
+    token: str = request.app.state.metrics_token
+    given = (authorization or "").encode("utf-8", "surrogateescape")
+    if token and hmac.compare_digest(given, f"Bearer {token}".encode()):
+        return Response(await shown.text(), media_type=CONTENT_TYPE)
+    caller = await access_of(request).caller(authorization)
+    require(caller, "operate")
+    return Response(await shown.text(caller.tenant), media_type=CONTENT_TYPE)
+
+
+def expose(front: Front, metrics: Metrics, token: str) -> None:
+    """Let a service tell its metrics."""
+    front.app.state.metrics, front.app.state.metrics_token = metrics, token
+    front.app.include_router(router)

@@ -1,0 +1,202 @@
+"""For operators: open work, timers, and the workers there are."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+
+from headway.api import operations_shapes as shapes
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.depends import NUL, PER_PAGE, Cursor, Here, Limit, Who, Yes, needs, paged
+from headway.api.problems import Problem
+from headway.api.workers import remote_of
+from headway.engine.engine import LONGEST_NAME
+from headway.engine.operations import hasten
+from headway.errors import UnknownInstanceError
+from headway.node import Node
+from headway.statechart.snapshot import Snapshot
+from headway.store.port import TimerQuery, WorkQuery
+from headway.store.rows import TimerRow, WorkRow
+
+WORK, TIMERS = "work", "timers"
+MOST_HELD = 10_000
+"""So much held work is looked at for the list of workers."""
+
+router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
+
+WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
+OfInstance = Annotated[
+    str | None,
+    Query(description="Only those of this instance.", max_length=LONGEST_NAME, pattern=shapes.NO_NUL),
+]
+OfQueue = Annotated[
+    str | None, Query(description="Only those of this queue.", max_length=200, pattern=shapes.NO_NUL)
+]
+SAME = (
+    *("id", "instance", "state", "handler", "queue", "priority", "attempt", "due", "worker"),
+    *("leased_until", "started_at", "affinity", "concurrency", "at_once", "rate", "rate_most"),
+)
+
+
+@router.get("/work", operation_id="list_work")
+async def list_work(
+    node: Here,
+    caller: Who,
+    *,
+    queue: OfQueue = None,
+    leased: Annotated[Yes | None, Query(description="Only what a worker holds, or what waits.")] = None,
+    instance: OfInstance = None,
+    cursor: Cursor = None,
+    limit: Limit = PER_PAGE,
+) -> shapes.WorkItems:
+    """The open work of the caller's tenant: what waits for a worker or for its time, and who holds what."""
+    after = None if cursor is None else id_of(cursor_place(WORK, str, cursor))
+    ids = None
+    if instance is not None:
+        ids = tuple(work.id for work in (await _snapshot(node, caller.tenant, instance)).work.values())
+
+    async def read(count: int) -> Any:
+        return await node.engine.store.work(
+            WorkQuery(caller.tenant, ids, queue, leased, after=after, limit=count)
+        )
+
+    rows, following = await paged(read, limit, lambda row: cursor_text(WORK, row.id))
+    return shapes.WorkItems(items=[_work(row) for row in rows], next=following)
+
+
+@router.get("/work/{work}", operation_id="get_work")
+async def get_work(work: WorkId, node: Here, caller: Who) -> shapes.WorkItem:
+    """One item of open work."""
+    return _work(await _row(node, caller.tenant, work))
+
+
+@router.post("/work/{work}/retry", operation_id="retry_work")
+async def retry_work(work: WorkId, node: Here, caller: Who, request: Request) -> shapes.WorkItem:
+    """Let work that waits for its next attempt be due now. What is due already stays as it is.
+
+    The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
+    """
+    row = await _row(node, caller.tenant, work)
+    if await hasten(node.engine, [(row.tenant, row.id, row.attempt)]):
+        tell_workers(request)
+    row = await _row(node, caller.tenant, work)
+    if row.worker is not None:
+        raise Problem("not_possible", f"{row.worker} is at attempt {row.attempt} of {work}")
+    return _work(row)
+
+
+@router.get("/timers", operation_id="list_timers")
+async def list_timers(
+    node: Here, caller: Who, *, instance: OfInstance = None, cursor: Cursor = None, limit: Limit = PER_PAGE
+) -> shapes.Timers:
+    """The timers of the caller's tenant, the next one first."""
+    after = None if cursor is None else _time_of(cursor_place(TIMERS, tuple[datetime, str], cursor))
+    ids = None
+    if instance is not None:
+        ids = tuple((await _snapshot(node, caller.tenant, instance)).timers)
+
+    async def read(count: int) -> Any:
+        return await node.engine.store.timers(TimerQuery(caller.tenant, ids, after=after, limit=count))
+
+    rows, following = await paged(read, limit, lambda row: cursor_text(TIMERS, (row.due, row.id)))
+    return shapes.Timers(items=[_timer(row) for row in rows], next=following)
+
+
+@router.get("/workers", operation_id="list_workers")
+async def list_workers(node: Here, caller: Who, request: Request) -> shapes.Workers:
+    """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
+    held = await node.engine.store.work(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
+    leases: dict[str, list[WorkRow]] = defaultdict(list)
+    for row in held:
+        leases[row.worker or ""].append(row)
+    known = [*_own(node, caller.tenant), *_remote(request, caller.tenant)]
+    elsewhere = sorted(leases.keys() - {each["name"] for each in known})
+    known += [{"name": name, "kind": "elsewhere"} for name in elsewhere]
+    return shapes.Workers(
+        items=[_worker(each, leases[each["name"]]) for each in known], complete=len(held) < MOST_HELD
+    )
+
+
+def tell_workers(request: Request) -> None:
+    """Have those of this process look for work now."""
+    node: Node = request.app.state.node
+    if node.worker is not None:
+        node.worker.wake()
+    remote_of(request.app).room.call_all()
+
+
+async def _row(node: Node, tenant: str, work: str) -> WorkRow:
+    found = await node.engine.store.work(WorkQuery(tenant, (work,)))
+    if not found:
+        raise Problem("unknown_work", f"there is no open work {work}")
+    return found[0]
+
+
+async def _snapshot(node: Node, tenant: str, instance: str) -> Snapshot:
+    """Where an instance stands; an unknown one has no work and no timers."""
+    try:
+        return await node.engine.get(tenant, instance)
+    except UnknownInstanceError:
+        return Snapshot("", 0, instance)
+
+
+def id_of(text: str) -> str:
+    """An id out of a cursor; raises Problem 422 for what none can be."""
+    if NUL in text:
+        raise Problem("cursor", "this is no cursor of this route")
+    return text
+
+
+def _time_of(place: tuple[datetime, str]) -> tuple[datetime, str]:
+    if place[0].tzinfo is None:
+        raise Problem("cursor", "this is no cursor of this route")
+    return place[0], id_of(place[1])
+
+
+def _work(row: WorkRow) -> shapes.WorkItem:
+    return shapes.WorkItem(
+        **{name: getattr(row, name) for name in SAME},
+        lease_ms=row.lease,
+        heartbeat_ms=row.heartbeat,
+        timeout_ms=row.timeout,
+        rate_per_ms=row.rate_per,
+        has_checkpoint=row.checkpoint is not None,
+    )
+
+
+def _timer(row: TimerRow) -> shapes.TimerShown:
+    return shapes.TimerShown(id=row.id, instance=row.instance, event=row.event, due=row.due)
+
+
+def _own(node: Node, tenant: str) -> list[dict[str, Any]]:
+    worker = node.worker
+    if worker is None or (worker.tenants and tenant not in worker.tenants):
+        return []
+    handlers = sorted(worker.handlers.names)
+    return [{"name": worker.id, "kind": "node", "queues": [*worker.queues], "handlers": handlers}]
+
+
+def _remote(request: Request, tenant: str) -> list[dict[str, Any]]:
+    now = time.monotonic()
+    return [
+        {
+            "name": each.name,
+            "kind": "remote",
+            "queues": [*each.queues],
+            "handlers": [*each.handlers],
+            "waiting": each.waiting,
+            "silent_seconds": round(now - each.seen_at, 3),
+        }
+        for each in remote_of(request.app).workers.of(tenant)
+    ]
+
+
+def _worker(known: dict[str, Any], held: Sequence[WorkRow]) -> shapes.WorkerShown:
+    unknown = {"queues": [], "handlers": [], "waiting": False, "silent_seconds": None}
+    until = min((row.leased_until for row in held if row.leased_until is not None), default=None)
+    return shapes.WorkerShown(**{**unknown, **known}, held=len(held), leased_until=until)

@@ -1,0 +1,107 @@
+"""How errors leave the service: as problem documents (RFC 9457), by one table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from headway import errors
+from headway.api.problem_kinds import KINDS
+from headway.codec import encode
+from headway.drawing import DrawingError, GraphvizMissing
+from headway.statechart.refusal import Allowed, Objection, Refusal
+
+PROBLEM_JSON = "application/problem+json"
+RETRY_SOON = {"Retry-After": "1"}
+
+
+class Problem(Exception):  # noqa: N818 - the word of RFC 9457
+    """What is told instead of an answer: a code of `KINDS`, what happened, and what else helps."""
+
+    def __init__(
+        self, code: str, detail: str = "", *, headers: Mapping[str, str] | None = None, **extra: Any
+    ) -> None:
+        """`extra` are further members of the document."""
+        kind = KINDS[code]
+        self.code, self.status, self.title = code, kind.status, kind.title
+        self.detail = detail or kind.meaning
+        self.headers = dict(headers or {})
+        self.extra = extra
+        super().__init__(self.detail)
+
+    def document(self, path: str) -> bytes:
+        """The problem as JSON; `path` is the request's."""
+        known = {
+            "type": f"/problems/{self.code}",
+            "title": self.title,
+            "status": self.status,
+            "detail": self.detail,
+            "instance": path,
+            "code": self.code,
+        }
+        return encode({**known, **self.extra})
+
+
+CODES: dict[type[errors.HeadwayError], str] = {
+    errors.HeadwayError: "internal",
+    errors.InputError: "invalid",
+    errors.EngineError: "not_possible",
+    errors.UnknownChartError: "unknown_chart",
+    errors.UnknownInstanceError: "unknown_instance",
+    errors.UnknownAskError: "unknown_ask",
+    errors.UnknownKeyError: "unknown_key",
+    errors.InstanceExistsError: "exists",
+    errors.RequestReusedError: "key_reused",
+    errors.VersionConflictError: "version",
+    errors.LinkError: "link",
+    errors.TooLargeError: "too_large",
+    errors.StoreError: "unavailable",
+    errors.StoreFullError: "full",
+    errors.SchemaError: "schema",
+    GraphvizMissing: "drawing",
+    DrawingError: "drawing",
+}
+"""How each error is told; one not named here is told as its parent."""
+
+SILENT = frozenset({"internal"})
+"""What is told without its text, which may hold what the caller must not see."""
+
+
+def problem_of(error: BaseException | Refusal) -> Problem:
+    """The problem that tells of an error, or of an event that the chart refused."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, Refusal):
+        return _refused(error)
+    code = next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), "internal")
+    return Problem(code, "" if code in SILENT else str(error), headers=_headers(code), **_extra(error))
+
+
+def _refused(refusal: Refusal) -> Problem:
+    return Problem(
+        refusal.code,
+        refusal.message,
+        event=refusal.event,
+        states=list(refusal.states),
+        allowed=[_told(each) for each in refusal.allowed],
+        objections=[_told(each) for each in refusal.objections],
+    )
+
+
+def _told(value: Allowed | Objection) -> dict[str, Any]:
+    """All fields, also those that hold nothing."""
+    return {name: getattr(value, name) for name in value.__struct_fields__}
+
+
+def _headers(code: str) -> Mapping[str, str]:
+    return RETRY_SOON if code == "unavailable" else {}
+
+
+def _extra(error: BaseException) -> dict[str, Any]:
+    if isinstance(error, errors.VersionConflictError):
+        return {"seq": error.seq}
+    if isinstance(error, errors.InputError):
+        return {"errors": [{"place": "request", "message": str(error)}]}
+    if isinstance(error, errors.StoreUnavailableError):
+        return {"maybe_committed": error.maybe_committed}
+    return {}

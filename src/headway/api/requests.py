@@ -1,0 +1,119 @@
+"""What is read of a request before anything else: its body, what its headers ask for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TypeVar
+
+from starlette.types import Receive
+
+from headway.api.problems import Problem
+from headway.codec import decode
+from headway.errors import InputError
+
+T = TypeVar("T")
+REQUEST = "http:"
+"""What the keys of callers begin with among the engine's request ids."""
+JSON = b"application/json"
+UTF8 = frozenset({b"utf-8", b"utf8"})
+MOST_DRAINED = 16
+"""A body that is too large is read on, up to so many times the limit, so that its sender hears why."""
+FAREWELL = {"Connection": "close"}
+KEY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+TAG = re.compile(rb'"(0|[1-9][0-9]{0,17})"')
+
+
+def is_json(content_type: bytes) -> bool:
+    """Whether a content type is that of JSON in UTF-8."""
+    kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
+    named = dict(part.partition(b"=")[::2] for part in parameters)
+    return kind == JSON and named.get(b"charset", b"utf-8").strip(b'"') in UTF8
+
+
+async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:
+    """The whole body; raises Problem 413 for one that is too large, and 415 for one that is not JSON."""
+    length = int(headers.get(b"content-length", b"0"))
+    if length > limit * MOST_DRAINED:
+        raise too_large(limit)
+    message = await receive()
+    body: bytes = message.get("body", b"")
+    if message.get("more_body", False):
+        body = await _rest(receive, body, limit)
+    if len(body) > limit:
+        raise too_large(limit)
+    require_json(headers, body)
+    return body
+
+
+def require_json(headers: Mapping[bytes, bytes], body: bytes) -> None:
+    """Raises Problem 415 for a body that is not said to be JSON."""
+    kind = headers.get(b"content-type", b"")
+    if kind != JSON and body and not is_json(kind):
+        raise Problem("media_type")
+
+
+async def _rest(receive: Receive, first: bytes, limit: int) -> bytes:
+    parts, size, more = [first], len(first), True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise Problem("malformed", "the connection was closed before the body was there")
+        part = message.get("body", b"")
+        size, more = size + len(part), message.get("more_body", False)
+        if size <= limit:
+            parts.append(part)
+        elif size > limit * MOST_DRAINED:
+            break
+    if size > limit:
+        raise too_large(limit)
+    return b"".join(parts)
+
+
+def too_large(limit: int) -> Problem:
+    """The problem of a body that is too large."""
+    return Problem("too_large", f"a body has at most {limit:,} bytes", headers=FAREWELL)
+
+
+def request_key(headers: Mapping[bytes, bytes]) -> str | None:
+    """The caller's key of the request; raises Problem 422 for one that cannot be."""
+    key = headers.get(b"idempotency-key")
+    if key is None:
+        return None
+    if KEY.fullmatch(key) is None:
+        place = "header.Idempotency-Key"
+        raise wrong(place, "it has 1 to 255 visible characters of ASCII")
+    return key.decode("ascii")
+
+
+def expected_seq(headers: Mapping[bytes, bytes]) -> int | None:
+    """The version that the caller expects; raises Problem 422 for what is no version."""
+    tag = headers.get(b"if-match")
+    if tag is None or tag.strip() == b"*":
+        return None
+    match = TAG.fullmatch(tag.strip())
+    if match is None:
+        raise wrong("header.If-Match", 'it is one ETag of the instance, as in "3", or *')
+    return int(match[1])
+
+
+def parsed(kind: type[T], body: bytes) -> T:
+    """The value that a body holds; raises Problem 400 when it is not JSON, 422 when it is another value."""
+    try:
+        return decode(kind, body)
+    except InputError as error:
+        if type(error.__cause__).__name__ != "ValidationError":
+            raise Problem("malformed", _message(error)[0]) from error
+        message, place = _message(error)
+        raise wrong(place, message) from error
+
+
+def _message(error: InputError) -> tuple[str, str]:
+    text = str(error.__cause__ or error)
+    message, _, place = text.partition(" - at `")
+    return message, (place.rstrip("`") or "$").replace("$", "body", 1)
+
+
+def wrong(place: str, message: str) -> Problem:
+    """The problem of one place that is wrong."""
+    return Problem("invalid", f"{place}: {message}", errors=[{"place": place, "message": message}])

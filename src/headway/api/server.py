@@ -1,0 +1,56 @@
+"""Runs the service on a socket."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import uvicorn
+
+from headway.api.connections import Connection, Connections
+from headway.api.fast import FastConnection
+from headway.api.front import Front
+
+DRAIN_SECONDS = 0.2
+"""How long connections are answered with a farewell, so that no request meets a closed door."""
+
+
+@asynccontextmanager
+async def serving(app: Front, listening: socket.socket, *, patience: float = 30.0) -> AsyncIterator[None]:
+    """Serve on a socket for the length of a block; at its end finish what is under way, if patience lasts."""
+    keeper = Connections(app.limits, asyncio.get_running_loop().time)
+    server = uvicorn.Server(
+        _config(app, type("Served", (FastConnection,), {"keeper": keeper, "front": app}), patience)
+    )
+    server.config.load()
+    server.lifespan = server.config.lifespan_class(server.config)
+    await server.startup(sockets=[listening])
+    running = [asyncio.create_task(server.main_loop()), asyncio.create_task(keeper.keep_sweeping())]
+    try:
+        yield
+    finally:
+        app.stop()
+        keeper.draining = True
+        await asyncio.sleep(DRAIN_SECONDS)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        await server.shutdown(sockets=[listening])
+
+
+def _config(app: Front, connection: type[Connection], patience: float) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=connection,
+        lifespan="off",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=round(app.limits.keep_alive_seconds),
+        timeout_graceful_shutdown=round(patience),
+        ws_max_size=app.limits.body,
+        ws_per_message_deflate=False,  # it would compress each event anew for each of its readers
+    )

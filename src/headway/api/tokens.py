@@ -1,0 +1,208 @@
+"""Tokens (JWT) that issuers have signed: who calls, by the claims that an operator has mapped."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, get_args
+
+import jwt
+
+from headway.api.access import Holder
+from headway.api.caller import SCOPES, Caller
+from headway.api.jwks import Jwks, JwksError
+from headway.api.problems import Problem
+from headway.clock import milliseconds
+from headway.codec import Value
+from headway.errors import InputError
+from headway.statechart.snapshot import Actor, Kind
+
+SAFE = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+"""Only signatures by a private key: with anything else, who can verify could also sign."""
+SMALLEST_RSA = 2048
+LONGEST_NAME = 200
+MOST_ROLES = 100
+NOT_OURS = frozenset({"crit", "b64", "zip", "enc"})
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+
+class Claims(Value):
+    """Where a token says who calls: names of claims, or paths with dots into them.
+
+    A fixed value stands in for a claim that an issuer does not give: `fixed_tenant` for an issuer of one
+    tenant, `fixed_kind` for one whose actors are all of a kind. `grants` are the scopes that a value of
+    the claim for scopes gives, beside the scopes' own names.
+    """
+
+    tenant: str = "tenant"
+    actor: str = "sub"
+    kind: str = ""
+    roles: str = "roles"
+    scopes: str = "scope"
+    fixed_tenant: str = ""
+    fixed_kind: Kind = "person"
+    grants: Mapping[str, tuple[str, ...]] = {}
+
+
+class Issuer(Value):
+    """Whose tokens are taken: those that name this issuer and this audience, signed by a key of its set."""
+
+    issuer: str
+    audience: str
+    jwks: str
+    algorithms: tuple[str, ...] = ("RS256", "ES256", "EdDSA")
+    leeway: str = "30s"
+    allow_private: bool = False
+    claims: Claims = Claims()
+
+
+class Tokens:
+    """Reads the tokens of some issuers."""
+
+    def __init__(self, issuers: Iterable[Issuer], sets: Mapping[str, Jwks] | None = None) -> None:
+        """`sets` are key sets by their source, in place of those read as usual. Raises InputError."""
+        given = sets or {}
+        self._readers: dict[str, Reader] = {}
+        for issuer in issuers:
+            if issuer.issuer in self._readers:
+                raise InputError(f"the issuer {issuer.issuer} is named twice")
+            own = given.get(issuer.jwks) or Jwks(issuer.jwks, allow_private=issuer.allow_private)
+            self._readers[issuer.issuer] = Reader(issuer, own)
+
+    async def holder(self, token: str, now: datetime) -> Holder | None:
+        """Whose token it is; None when it is not valid, for whatever reason. Raises Problem 503."""
+        try:
+            claimed = jwt.decode(token, options={"verify_signature": False})
+            reader = self._readers.get(_text(claimed.get("iss")))
+            return None if reader is None else await reader.holder(token, now)
+        except JwksError as error:
+            raise Problem(
+                "unavailable", "tokens cannot be verified now", headers={"Retry-After": "30"}
+            ) from error
+        except (jwt.PyJWTError, InvalidError, ValueError, TypeError, RecursionError):
+            return None
+
+
+class InvalidError(Exception):
+    """A token is not one of these."""
+
+
+class Reader:
+    """Reads the tokens of one issuer."""
+
+    def __init__(self, issuer: Issuer, keys: Jwks) -> None:
+        unsafe = {*issuer.algorithms} - {*SAFE}
+        if unsafe or not issuer.algorithms:
+            raise InputError(
+                f"tokens are signed by one of {', '.join(SAFE)}, not by {sorted(unsafe) or 'none'}"
+            )
+        if not issuer.issuer or not issuer.audience:
+            raise InputError("tokens need an issuer and an audience")
+        self._issuer, self._keys = issuer, keys
+        self._leeway = milliseconds(issuer.leeway) / 1_000
+
+    async def holder(self, token: str, now: datetime) -> Holder:
+        """Whose token it is; raises InvalidError, PyJWTError and what a wrong type raises, and JwksError."""
+        header = jwt.get_unverified_header(token)
+        algorithm = _text(header.get("alg"))
+        if algorithm not in self._issuer.algorithms or NOT_OURS & {*header}:
+            raise InvalidError
+        key = await self._key(header.get("kid"), algorithm)
+        claims = jwt.decode(
+            token,
+            key.key,
+            algorithms=[algorithm],
+            audience=self._issuer.audience,
+            issuer=self._issuer.issuer,
+            options={
+                "require": ["exp", "iss", "aud"],
+                "verify_exp": False,  # times are checked by the store's clock, see below
+                "verify_nbf": False,
+                "verify_iat": False,
+            },
+        )
+        seconds = self._lasts(claims, now.timestamp())
+        return Holder(self._caller(claims), seconds)
+
+    async def _key(self, kid: object, algorithm: str) -> jwt.PyJWK:
+        """The key that a token names; one that is not known may be new."""
+        for unknown in (False, True):
+            fitting = [each for each in await self._keys.keys(unknown=unknown) if _fits(each, kid, algorithm)]
+            if fitting and (kid is not None or len(fitting) == 1):
+                return _loaded(fitting[0], algorithm)
+        raise InvalidError
+
+    def _lasts(self, claims: Mapping[str, Any], now: float) -> float:
+        """For how many seconds a token is still valid; raises InvalidError when it is not, or not yet."""
+        expires = _number(claims["exp"]) + self._leeway
+        begins = max((_number(claims[name]) for name in ("nbf", "iat") if name in claims), default=now)
+        if expires <= now or begins - self._leeway > now:
+            raise InvalidError
+        return expires - now
+
+    def _caller(self, claims: Mapping[str, Any]) -> Caller:
+        named = self._issuer.claims
+        tenant = named.fixed_tenant or _name(_claim(claims, named.tenant))
+        kind = _claim(claims, named.kind) if named.kind else named.fixed_kind
+        if kind not in KINDS:
+            raise InvalidError
+        actor = Actor(
+            _name(_claim(claims, named.actor)), kind, frozenset(_words(_claim(claims, named.roles)))
+        )
+        who = sha256(f"{self._issuer.issuer}\n{tenant}\n{actor.id}".encode()).hexdigest()[:16]
+        return Caller(tenant, actor, self._scopes(_words(_claim(claims, named.scopes))), f"token:{who}")
+
+    def _scopes(self, words: Iterable[str]) -> frozenset[str]:
+        grants = self._issuer.claims.grants
+        return frozenset(scope for word in words for scope in grants.get(word, (word,)) if scope in SCOPES)
+
+
+def _fits(key: Mapping[str, Any], kid: object, algorithm: str) -> bool:
+    return (
+        (kid is None or key.get("kid") == kid)
+        and key.get("use", "sig") == "sig"
+        and key.get("alg", algorithm) == algorithm
+    )
+
+
+def _loaded(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK:
+    loaded = jwt.PyJWK(dict(key), algorithm)
+    if getattr(loaded.key, "key_size", SMALLEST_RSA) < SMALLEST_RSA and key.get("kty") == "RSA":
+        raise InvalidError
+    return loaded
+
+
+def _claim(claims: Mapping[str, Any], name: str) -> Any:
+    """The claim of a name, or at the end of a path; None when it is not there."""
+    if name in claims:
+        return claims[name]
+    found: Any = claims
+    for part in name.split("."):
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
+
+
+def _name(value: object) -> str:
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
+        raise InvalidError
+    return value
+
+
+def _words(value: object) -> Sequence[str]:
+    """A list of words, or words with blanks between them, as OAuth writes scopes."""
+    words = value.split() if isinstance(value, str) else value or ()
+    if not isinstance(words, (list, tuple)) or len(words) > MOST_ROLES:
+        raise InvalidError
+    return [_name(word) for word in words]
+
+
+def _number(value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidError
+    return float(value)
+
+
+def _text(value: object) -> str:
+    return value if isinstance(value, str) else ""

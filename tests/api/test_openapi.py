@@ -1,0 +1,117 @@
+"""The OpenAPI document, and a tester that knows nothing but it."""
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headway.api import hot, shapes
+from headway.api.problem_kinds import KINDS
+from tests.api.serving import Service
+
+pytestmark = pytest.mark.mission("ENG-2")
+HERE = Path(__file__).parent
+PHASES = "examples,coverage,fuzzing,stateful"
+STREAMS = ("/v1/events", "/metrics")
+"""Answers that do not end, or are not of this service alone."""
+SECONDS = 25
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_a_tester_that_knows_only_the_document_finds_nothing(service: Service, tmp_path: Path) -> None:
+    """schemathesis, with all checks in all phases, meets no answer that the document does not promise."""
+    for number in range(3):
+        body = {"chart": "Expense", "id": f"e{number}", "context": {"amount": 1, "purpose": "train"}}
+        await service.client.post("/v1/instances", json=body)
+        await service.client.post(f"/v1/instances/e{number}/events", json={"event": "submit"})
+    key = service.client.headers["authorization"].removeprefix("Bearer ")
+    excluded = [option for path in STREAMS for option in ("--exclude-path", path)]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "schemathesis.cli"),
+        *("--config-file", str(HERE / "schemathesis.toml")),
+        *("run", f"{service.url}/openapi.json", "--checks", "all", "--phases", PHASES, *excluded),
+        *("--max-time", str(SECONDS), "--request-timeout", "10", "--no-color", "--seed", "5"),
+        env={**os.environ, "SERVICE": service.url, "KEY": key, "HOOKS": str(HERE / "schemathesis_hooks.py")},
+        cwd=tmp_path,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )
+    told, _ = await process.communicate()
+    assert process.returncode == 0, told.decode()
+
+
+async def document_of(service: Service) -> dict[str, Any]:
+    """The document as the service tells it."""
+    answer = await service.client.get("/openapi.json")
+    document: dict[str, Any] = answer.json()
+    return document
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_every_operation_tells_its_problems_and_its_name(service: Service) -> None:
+    """Each operation has an id and a description; each under /v1 tells of 401; each POST can be repeated."""
+    document = await document_of(service)
+    assert document["openapi"].startswith("3.1")
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            assert operation["operationId"].isidentifier(), (path, method)
+            assert operation.get("description"), (path, method)
+            is_closed = path.startswith("/v1") and not path.startswith("/v1/links")
+            assert ("401" in operation["responses"]) == is_closed
+            names = [each.get("$ref", "") for each in operation.get("parameters", [])]
+            repeatable = any(name.endswith("IdempotencyKey") for name in names)
+            assert repeatable == (method == "post" and is_closed), (path, method)
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_links_lead_to_operations_that_exist(service: Service) -> None:
+    """What one operation answers leads on to others, by their ids and their parameters' names."""
+    document = await document_of(service)
+    operations = {
+        operation["operationId"]: operation
+        for each in document["paths"].values()
+        for operation in each.values()
+    }
+    links = [
+        link
+        for operation in operations.values()
+        for response in operation["responses"].values()
+        for link in response.get("links", {}).values()
+    ]
+    assert len(links) > 10
+    for link in links:
+        known = {each.get("name") for each in operations[link["operationId"]]["parameters"]}
+        assert set(link["parameters"]) <= known
+
+
+@pytest.mark.parametrize(
+    ("served", "described"),
+    [
+        (hot.SentEvent, shapes.SendEvent),
+        (hot.NewInstance, shapes.NewInstance),
+        (hot.Standing, shapes.Standing),
+    ],
+)
+def test_the_hot_routes_take_and_give_what_the_document_says(served: type, described: type) -> None:
+    """The two descriptions of a body have the same fields."""
+    assert set(served.__struct_fields__) == set(described.model_fields)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_every_problem_has_its_page(service: Service) -> None:
+    """The type of each problem leads to a page; the pages need nothing from elsewhere."""
+    for code, kind in KINDS.items():
+        page = await service.client.get(f"/problems/{code}")
+        assert page.status_code == 200
+        assert code in page.text
+        assert str(kind.status) in page.text
+    for path in ("/docs", "/problems"):
+        page = await service.client.get(path)
+        assert page.status_code == 200
+        assert "default-src 'none'" in page.headers["content-security-policy"]
+        assert "<script" not in page.text
+        assert not re.search(r"src=|url\(|href=\"(?!/)", page.text)
