@@ -11,8 +11,8 @@ from headway.store.postgres import postgres_database
 from tests.store.postgres_server import PostgresServer
 
 TABLES = (
-    "chart_version instance history timer work ask ask_audience outbox consumer letter lease pace idempotency"
-    " record counter api_key key_note"
+    "chart_version instance history timer work ask ask_audience outbox forgotten consumer letter lease"
+    " pace idempotency record counter api_key key_note"
 )
 CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
 

@@ -36,7 +36,12 @@ from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
 
 DEFAULT_TENANT = "default"
-WOKEN_BY = {"work": Worker, "timers": Timers, "messages": Relay, "events": Tail}
+WOKEN_BY: dict[str, tuple[type[Service], ...]] = {
+    "work": (Worker,),
+    "timers": (Timers,),
+    "messages": (Relay, Tail),
+    "events": (Tail,),
+}
 
 
 class Companion(Protocol):

@@ -1,6 +1,7 @@
 """Calls of one moment share a transaction, and must not notice it."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -209,3 +210,88 @@ async def test_two_charts_of_one_name_and_version_are_told_apart() -> None:
     async with Harness(Tree, Leaf) as harness:
         with pytest.raises(EngineError, match="another chart"):
             await harness.tenant.create(other, "t")
+
+
+class Ladder(Statechart):
+    """Can only be climbed rung by rung."""
+
+    one, two, three = State(initial=True), State(), State()
+    top = Final()
+    climb_2 = one.to(two)
+    climb_3 = two.to(three)
+    climb_4 = three.to(top)
+
+
+CLIMB = (Ladder.climb_2, Ladder.climb_3, Ladder.climb_4)
+
+
+@pytest.mark.mission("ENG-4")
+async def test_many_sends_keep_their_order_over_several_batches(database: str) -> None:
+    """Events of one instance are decided in the order in which they were sent, however many lie between."""
+    others = [f"other-{number}" for number in range(600)]
+    async with Node(database, [Ladder, Job]).opened() as tenant:
+        await tenant.create(Ladder, "ladder")
+        await asyncio.gather(*(tenant.create(Job, name) for name in others))
+        events = [
+            event
+            for rung in CLIMB
+            for event in [("ladder", rung()), *((name, Job.finish()) for name in others)]
+        ]
+        answers = await tenant.send_many(events)
+        climbed = [answers[number * 601] for number in range(3)]
+        assert [isinstance(answer, Receipt) for answer in climbed] == [True, True, True]
+
+
+@pytest.mark.mission("ENG-4")
+async def test_sends_keep_their_order_beside_one_that_cannot_be_stored(postgres_address: str) -> None:
+    """A batch that is taken apart is decided in its own order."""
+    async with Node(postgres_address, [Ladder]).opened() as tenant:
+        for name in ("ladder", "bad", "other"):
+            await tenant.create(Ladder, name)
+        unfit = Ladder.climb_2(by=ANN, reason="\0")
+        events = [("ladder", CLIMB[0]()), ("bad", unfit), ("ladder", CLIMB[1]()), ("other", CLIMB[0]())]
+        answers = await tenant.send_many([*events, ("ladder", CLIMB[2]()), ("other", CLIMB[1]())])
+        assert [isinstance(answer, Receipt) for answer in answers] == [True, False, True, True, True, True]
+        assert isinstance(answers[1], InputError)
+
+
+async def test_an_engine_can_be_closed_by_several_at_once(database: str) -> None:
+    """All of them wait for what is under way."""
+    node = Node(database, [Job])
+    await node.open()
+    sending = asyncio.ensure_future(node.tenant().create(Job, "a"))
+    await asyncio.sleep(0)
+    async with asyncio.timeout(10):
+        await asyncio.gather(node.engine.close(), node.engine.close())
+    assert isinstance(await sending, Receipt)
+
+
+def test_an_engine_serves_another_loop_when_the_first_has_ended_in_the_middle(tmp_path: Path) -> None:
+    """What was under way when a loop ended is not waited for in the next one."""
+    node = Node(f"sqlite:///{tmp_path}/loops.db", [Job])
+
+    async def abandon() -> None:
+        await node.open()
+        task = asyncio.ensure_future(node.tenant().create(Job, "a"))
+        await asyncio.sleep(0)
+        task.cancel()
+
+    async def go_on() -> str:
+        async with asyncio.timeout(10):
+            await node.tenant().create(Job, "b")
+            state = (await node.tenant().get("b")).state
+            await node.engine.close()
+        return state
+
+    asyncio.run(abandon())
+    assert asyncio.run(go_on()) == "running"
+
+
+@pytest.mark.parametrize("name", ["a\0b", "\0"])
+async def test_names_hold_no_nul(name: str, database: str) -> None:
+    """PostgreSQL cannot store it, and so no store takes it."""
+    async with Node(database, [Job]).opened() as tenant:
+        with pytest.raises(InputError, match="NUL"):
+            await tenant.create(Job, name)
+        with pytest.raises(InputError, match="NUL"):
+            await tenant.create(Job, "a", request_id=name)

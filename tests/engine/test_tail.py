@@ -4,103 +4,27 @@ import asyncio
 import gc
 import random
 from collections import defaultdict
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
-from headway import Final, State, Statechart
 from headway.engine.engine import Engine
-from headway.engine.tail import Follower, Tail, cursor_of, cursor_text
+from headway.engine.tail import Tail, cursor_of, cursor_text
 from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
-from headway.store import migrate
-from headway.store.address import database_at, store_at
+from headway.store.address import store_at
 from headway.store.port import EventPage, EventQuery, Store
 from headway.store.postgres import PostgresStore
-from headway.store.rows import Cursor, EventRow
+from headway.store.rows import AFTER_LINES, Cursor, LogRow
+from tests.engine.tailing import NEVER, Chore, Job, Visit, following, go_on, line, progress, some, told, visit
 
 pytestmark = pytest.mark.mission("ENG-7", "ENG-15", "ENG-17")
 
-NEVER = 3_600.0
-"""A rest so long that only a wake-up can end it."""
-Seen = list[tuple[str, str, int]]
 
-
-class Visit(Statechart, owner="{user}"):
-    """Somebody's stay, which is counted in turns."""
-
-    staying = State(initial=True)
-    gone = Final()
-    turn = staying.stay()
-    leave = staying.to(gone)
-
-
-class Chore(Statechart):
-    """Nobody's."""
-
-    open_ = State(initial=True)
-    done = Final()
-    finish = open_.to(done)
-
-
-@pytest.fixture
-def address(database: str, runner: asyncio.Runner) -> str:
-    """A migrated database without rows."""
-
-    async def make() -> None:
-        async with database_at(database, create=True) as opened:
-            await migrate.up(opened)
-
-    runner.run(make())
-    return database
-
-
-@asynccontextmanager
-async def following(
-    store: Store, *, rest: float = NEVER, **options: Any
-) -> AsyncIterator[tuple[Engine, Tail]]:
-    """An engine with a tail that does not look by itself."""
-    async with Engine(store, (Visit, Chore)) as engine, asyncio.timeout(60):
-        tail = Tail(engine, **options)
-        tail.longest_rest = rest
-        async with tail:
-            yield engine, tail
-
-
-async def visit(
-    engine: Engine, name: str, turns: int = 0, *, tenant: str = "acme", user: str = "ann"
-) -> None:
-    """Create an instance and let it turn."""
-    await engine.create(tenant, name, "Visit", context={"user": user})
-    await go_on(engine, name, turns, tenant=tenant)
-
-
-async def go_on(engine: Engine, name: str, turns: int = 1, *, tenant: str = "acme") -> None:
-    """Let an instance turn."""
-    for _ in range(turns):
-        await engine.send(tenant, name, Visit.turn())
-
-
-async def some(follower: Follower, count: int) -> Seen:
-    """The next events."""
-    return [told(await anext(follower)) for _ in range(count)]
-
-
-def told(event: EventRow) -> tuple[str, str, int]:
-    """What an event is about."""
-    return event.line.tenant, event.line.instance, event.line.seq
-
-
-def line(name: str, *seqs: int, tenant: str = "acme") -> Seen:
-    """Lines of one instance."""
-    return [(tenant, name, seq) for seq in seqs]
-
-
-async def everything(store: Store) -> list[EventRow]:
+async def everything(store: Store) -> list[LogRow]:
     """The whole log."""
-    seen: list[EventRow] = []
+    seen: list[LogRow] = []
     page = EventPage([], Cursor(), complete=False)
     while not page.complete:
         page = await store.events(EventQuery(after=page.cursor, limit=500))
@@ -120,7 +44,7 @@ async def test_a_follower_hears_what_another_engine_commits_without_looking(post
     """The other node announces it, and the announcement wakes the tail."""
     async with AsyncExitStack() as stack:
         await stack.enter_async_context(asyncio.timeout(60))
-        here, there = (Node(postgres_address, [Visit, Chore]) for _ in range(2))
+        here, there = (Node(postgres_address, [Visit, Job, Chore]) for _ in range(2))
         for node in (here, there):
             node.tail.longest_rest = NEVER
             await stack.enter_async_context(node)
@@ -128,6 +52,11 @@ async def test_a_follower_hears_what_another_engine_commits_without_looking(post
         for turn in range(10):
             await (go_on(there.engine, "a") if turn else visit(there.engine, "a"))
             assert await some(follower, 1) == line("a", turn + 1)
+        await there.engine.create("acme", "b", "Job")
+        await some(follower, 1)
+        for fraction in (0.1, 0.2, 0.3):
+            await progress(there.engine, "b", fraction)
+            assert await some(follower, 1) == line("b", "progress")
 
 
 async def test_who_begins_somewhere_gets_the_past_and_then_the_present(address: str) -> None:
@@ -181,14 +110,15 @@ async def test_a_follower_gets_only_what_it_asked_for(
 async def test_followers_that_come_and_go_beside_fifty_writers_see_all_of_it_once(address: str) -> None:
     """Each ends up with the log as it stands in the database: order, number and all."""
     turns, writers = 6, 50
-    total = writers * (turns + 1)
+    total = writers * (turns + 3)
     shared = address.startswith("postgres")
 
     async def write(engine: Engine, n: int) -> None:
         await visit(engine, f"i{n}", turns, user=f"u{n % 5}")
+        await engine.send("acme", f"i{n}", Visit.leave())
 
-    async def follow(tail: Tail, seed: int) -> list[EventRow]:
-        chance, cursor, seen = random.Random(seed), Cursor(), list[EventRow]()
+    async def follow(tail: Tail, seed: int) -> list[LogRow]:
+        chance, cursor, seen = random.Random(seed), Cursor(), list[LogRow]()
         while len(seen) < total:
             most = chance.choice((1, 5, 256))
             async with tail.follow(cursor, most_waiting=most) as follower:
@@ -210,8 +140,8 @@ async def test_followers_that_come_and_go_beside_fifty_writers_see_all_of_it_onc
     assert all(each == log for each in seen)
     by_instance = defaultdict(list)
     for event in log:
-        by_instance[event.line.instance].append(event.line.seq)
-    assert set(map(tuple, by_instance.values())) == {tuple(range(1, turns + 2))}
+        by_instance[event.instance].append(told(event)[2])
+    assert {*map(tuple, by_instance.values())} == {(*range(1, turns + 3), "left")}
 
 
 async def test_a_slow_follower_is_left_behind_and_loses_nothing(address: str) -> None:
@@ -368,14 +298,19 @@ async def test_what_an_older_transaction_holds_back_comes_in_its_order(postgres_
         assert await some(follower, 3) == line("a", 2, 3, 4)
 
 
-@pytest.mark.parametrize("cursor", [Cursor(), Cursor(0, 7), Cursor(123456789012345, 42)], ids=str)
+@pytest.mark.parametrize(
+    "cursor",
+    [Cursor(), Cursor(0, 7), Cursor(123456789012345, 42), Cursor(0, 7, 3), Cursor(12, AFTER_LINES, 5)],
+    ids=str,
+)
 def test_a_cursor_travels_as_text(cursor: Cursor) -> None:
     """And comes back as it was."""
     assert cursor_of(cursor_text(cursor)) == cursor
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1", "-", "1-", "-1-2", "1-2-3", "a-b", "1" * 40 + "-1", "\u0661-\u0662", "1-2\n"]
+    "text",
+    ["", "1", "-", "1-", "-1-2", "1-2-3-4", "1--2", "1-2-", "a-b", "1" * 40 + "-1", "\u0661-\u0662", "1-2\n"],
 )
 def test_what_is_no_cursor_is_refused(text: str) -> None:
     """Whatever comes back from outside."""

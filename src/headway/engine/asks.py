@@ -12,6 +12,7 @@ from headway.engine.links import Link, Signer
 from headway.engine.orders import Answer
 from headway.errors import InputError, LinkError, RequestReusedError, UnknownAskError
 from headway.statechart.asks import HOLDING
+from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, delegate_ask, release_ask
 from headway.store.port import AskQuery
 from headway.store.rows import AskRow
@@ -144,7 +145,10 @@ class Asks:
         return self._signer_or_none
 
     async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
-        return await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+        answer = await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+        if isinstance(answer, Refusal):
+            await self.get(tenant, ask)  # to one that never was, "no longer open" is no answer
+        return answer
 
 
 def _instance_of(ask: str) -> str:

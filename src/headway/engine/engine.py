@@ -78,6 +78,7 @@ class Engine:
         self._crowded = False
         self._alone: deque[Call] = deque()
         self._idle: asyncio.Event | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._watchers: list[Watcher] = []
 
     async def open(self) -> None:
@@ -101,8 +102,10 @@ class Engine:
 
     async def close(self) -> None:
         """Finish the calls under way and close the store."""
+        self._here()
         while self._busy or self._waiting:
-            self._idle = asyncio.Event()
+            if self._idle is None or self._idle.is_set():
+                self._idle = asyncio.Event()
             await self._idle.wait()
         await self.store.close()
 
@@ -200,6 +203,7 @@ class Engine:
         request_id: str | None = None,
         lasts: timedelta = HOUR,
         keeps_refusals: bool = True,
+        expected_seq: int | None = None,
         children: bool = True,
     ) -> Answer:
         """Send the event that the chart names as its `cancel`, and the like to the children.
@@ -213,7 +217,7 @@ class Engine:
         if name is None:
             raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it names no event for it")
         event = Event(name, by=by, reason=reason)
-        order = Order((tenant, instance), event, request_id, lasts, cascades=children)
+        order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)
         order.keeps_refusals = keeps_refusals
         return await self._ask(order)
 
@@ -280,15 +284,26 @@ class Engine:
 
     def _wait(self, *calls: Call) -> None:
         """Let calls be in the next batch."""
+        loop = self._here()
         seen_to = self._waiting or self._busy >= self.store.lanes
         self._waiting += calls
         if seen_to:
             return
         if self._crowded or self._busy:
             # Those who were answered together are about to ask again together: let all of them come.
-            asyncio.get_running_loop().call_soon(self._launch)
+            loop.call_soon(self._launch)
         else:
             self._launch()
+
+    def _here(self) -> asyncio.AbstractEventLoop:
+        """The running loop; what was under way on one that is closed will never be heard of again."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:
+            if self._loop is not None and self._loop.is_closed():
+                self._busy, self._waiting, self._idle = 0, [], None
+                self._alone.clear()
+            self._loop = loop
+        return loop
 
     def _outcome(self, order: Order) -> Answer | BaseException:
         """What a call that is decided has led to; it is counted."""
@@ -305,6 +320,8 @@ class Engine:
     def _launch(self) -> None:
         """Commit what waits, as far as there are lanes for it."""
         while self._busy < self.store.lanes:
+            if self._alone and self._busy:
+                break  # one after the other, so that they keep their order
             if self._alone:
                 calls = [self._alone.popleft()]
             elif self._waiting:
@@ -351,8 +368,11 @@ def _check(order: Order) -> None:
         raise InputError("a request id is not empty; leave it out to have none")
     if isinstance(order.act, Creation):
         _check_new_name(order.key[1])
-    if max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
+    names = "".join((*order.key, order.request_id or ""))
+    if len(names) > LONGEST_NAME and max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
         raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
+    if "\0" in names:
+        raise InputError("tenants, instances and request ids hold no NUL character")
 
 
 def _passes(order: Order) -> bool:

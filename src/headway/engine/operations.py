@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
 from hashlib import sha256
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ from headway.engine.batch import Batch
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, Order
 from headway.errors import EngineError, StoreError
+from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot
 from headway.store.port import Attempt, Changes, WorkQuery
 from headway.store.rows import InstanceRow, Key
@@ -30,6 +32,62 @@ class Outcome(NamedTuple):
 
 HASTENED = "hastened"
 """The answer of an instance whose work is due now."""
+SAMPLE = 10
+"""So many instances of each outcome and code are named."""
+
+Fault = Callable[[BaseException], tuple[str, str]]
+"""How an error is told: a code, and what a person wants to read."""
+
+
+class Told(NamedTuple):
+    """An outcome as it is told: done, skipped, refused or failed; a code and a detail say why not."""
+
+    instance: str
+    outcome: str
+    code: str | None = None
+    detail: str | None = None
+
+
+class Summary:
+    """What became of many instances: how many by outcome and code, and the first of each by name."""
+
+    def __init__(self, fault: Fault) -> None:
+        self.sample: list[Told] = []
+        self._fault = fault
+        self._counts: Counter[tuple[str, str | None]] = Counter()
+
+    @property
+    def seen(self) -> int:
+        """How many there were."""
+        return self._counts.total()
+
+    def count(self, outcome: str) -> int:
+        """How many have this outcome."""
+        return sum(count for (each, _), count in self._counts.items() if each == outcome)
+
+    def codes(self, outcome: str) -> dict[str, int]:
+        """How many have this outcome, by code."""
+        codes = {code or "": count for (each, code), count in self._counts.items() if each == outcome}
+        return dict(sorted(codes.items()))
+
+    def add(self, outcomes: Iterable[Outcome]) -> None:
+        """Count some more."""
+        for outcome in outcomes:
+            told = self._told(outcome)
+            kind = (told.outcome, told.code)
+            self._counts[kind] += 1
+            if self._counts[kind] <= SAMPLE:
+                self.sample.append(told)
+
+    def _told(self, outcome: Outcome) -> Told:
+        instance, answer = outcome
+        if answer is None:
+            return Told(instance, "skipped")
+        if isinstance(answer, Refusal):
+            return Told(instance, "refused", answer.code, answer.message)
+        if isinstance(answer, BaseException):
+            return Told(instance, "failed", *self._fault(answer))
+        return Told(instance, "done")
 
 
 class Act(ABC):

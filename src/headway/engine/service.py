@@ -80,10 +80,16 @@ class Service(ABC):
             except StoreError as error:
                 LOG.warning("%s: %s; going on in %.1f s", self.name, error, pause)
                 rest, pause = pause, min(2 * pause, LONGEST_PAUSE)
-            except Exception:
+            except (Exception, asyncio.CancelledError) as error:
+                # A library may let out a cancellation of its own, which nobody has asked for.
+                if isinstance(error, asyncio.CancelledError) and self._is_asked_to_stop():
+                    raise
                 LOG.exception("%s failed; going on in %.1f s", self.name, pause)
                 rest, pause = pause, min(2 * pause, LONGEST_PAUSE)
             await self._pause(rest)
+
+    def _is_asked_to_stop(self) -> bool:
+        return self._is_over or self._loop is None or self._loop.cancelling() > 0
 
     async def _pause(self, seconds: float) -> None:
         """Rest, but let others run even when there is no rest."""

@@ -14,7 +14,7 @@ from headway.engine.engine import Engine
 from headway.engine.watching import WatchingService
 from headway.errors import InputError
 from headway.store.port import Changes, EventPage, EventQuery
-from headway.store.rows import Cursor, EventRow
+from headway.store.rows import Cursor, LogRow
 
 PAGE = 500
 REMEMBERED = 10_000
@@ -26,11 +26,13 @@ LONGEST_LOOK = 0.05
 Place = tuple[str, str | None]
 """What an event and those who follow it have in common: a property, and its value."""
 EVERYWHERE: Place = ("", None)
-CURSOR = re.compile(r"[0-9]{1,18}-[0-9]{1,18}")
+CURSOR = re.compile(r"[0-9]{1,18}-[0-9]{1,18}(-[0-9]{1,18})?")
 
 
 class Tail(WatchingService):
-    """Reads the log once for all who follow it, as long as somebody does.
+    """Reads the log of events once for all who follow it, as long as somebody does.
+
+    Its events are the lines of all histories and the live messages, which follow the lines of their step.
 
     It is woken by the commits of its own engine and by what other processes announce, and looks now and
     then for what nobody has announced. On PostgreSQL a line can be read when all older transactions have
@@ -67,6 +69,10 @@ class Tail(WatchingService):
         """
         wanted = EventQuery(tenant=tenant, chart=chart, instance=instance, owner=owner, limit=self._page)
         return Follower(self, wanted, cursor, most_waiting)
+
+    async def has_forgotten(self, cursor: Cursor) -> bool:
+        """Whether something that came after a cursor was pruned: who reads on from there misses it."""
+        return cursor < await self._store.forgotten()
 
     async def stop(self) -> None:
         """Read no more: all who follow come to an end, each with its cursor."""
@@ -113,11 +119,11 @@ class Tail(WatchingService):
         return min(2 * self._look_again, LONGEST_LOOK)
 
     def look(self, changes: Changes) -> None:
-        """Wake up for lines of history."""
-        if changes.history:
+        """Wake up for lines of history and for messages."""
+        if changes.history or changes.messages:
             self.wake()
 
-    def _hand_over(self, event: EventRow) -> None:
+    def _hand_over(self, event: LogRow) -> None:
         self._recent.add(event)
         for place in _places(event):
             for follower in [*self._joined.get(place, ())]:
@@ -184,7 +190,7 @@ class Follower:
         self._tail, self._wanted, self._most_waiting = tail, wanted, most_waiting
         self._is_new = cursor is None
         self._reached = self._given = cursor or Cursor()
-        self._waiting: deque[EventRow] = deque()
+        self._waiting: deque[LogRow] = deque()
         self._arrived = asyncio.Event()
         self._has_joined = self._is_closed = False
 
@@ -226,7 +232,7 @@ class Follower:
     def __aiter__(self) -> Self:
         return self
 
-    async def __anext__(self) -> EventRow:
+    async def __anext__(self) -> LogRow:
         """The next event; raises StoreError when it cannot be read, and can be asked again."""
         while not self._waiting:
             if self._is_closed:
@@ -236,7 +242,7 @@ class Follower:
         self._given = event.cursor
         return event
 
-    def take(self, event: EventRow) -> None:
+    def take(self, event: LogRow) -> None:
         """Here is an event, wanted or not, perhaps known already."""
         if not self._has_joined or event.cursor <= self._reached or not self._wanted.takes(event):
             return
@@ -274,7 +280,7 @@ class Recent:
     def __init__(self, most: int) -> None:
         self.begin = Cursor()
         self._most = most
-        self._events: deque[EventRow] = deque()
+        self._events: deque[LogRow] = deque()
         self._characters = 0
 
     def clear(self, begin: Cursor) -> None:
@@ -283,18 +289,18 @@ class Recent:
         self._events.clear()
         self._characters = 0
 
-    def add(self, event: EventRow) -> None:
+    def add(self, event: LogRow) -> None:
         """Keep one more, and let go of those that are too many."""
         self._events.append(event)
-        self._characters += len(event.line.data or "")
+        self._characters += len(event.data or "")
         while self._events and (len(self._events) > self._most or self._characters > REMEMBERED_CHARACTERS):
             gone = self._events.popleft()
-            self._characters -= len(gone.line.data or "")
+            self._characters -= len(gone.data or "")
             self.begin = gone.cursor
 
-    def after(self, cursor: Cursor) -> Iterator[EventRow]:
+    def after(self, cursor: Cursor) -> Iterator[LogRow]:
         """Those after a cursor; who has just left does not look at all of them."""
-        missed: list[EventRow] = []
+        missed: list[LogRow] = []
         for event in reversed(self._events):
             if event.cursor <= cursor:
                 break
@@ -304,21 +310,21 @@ class Recent:
 
 def cursor_text(cursor: Cursor) -> str:
     """A cursor as an id that can travel, such as the last event id of a stream."""
-    return f"{cursor.stamp}-{cursor.position}"
+    line = f"{cursor.stamp}-{cursor.position}"
+    return f"{line}-{cursor.message}" if cursor.message else line
 
 
 def cursor_of(text: str) -> Cursor:
     """The cursor that a text stands for; raises InputError."""
     if not CURSOR.fullmatch(text):
         raise InputError("not a cursor: it reads as the one that came with an event")
-    stamp, _, position = text.partition("-")
-    return Cursor(int(stamp), int(position))
+    return Cursor(*map(int, text.split("-")))
 
 
-def _places(event: EventRow) -> Iterator[Place]:
+def _places(event: LogRow) -> Iterator[Place]:
     yield EVERYWHERE
-    yield "instance", event.line.instance
-    yield "tenant", event.line.tenant
+    yield "instance", event.instance
+    yield "tenant", event.tenant
     yield "chart", event.chart
     if event.owner is not None:
         yield "owner", event.owner

@@ -63,11 +63,18 @@ class Tenant:
         by: Actor = SYSTEM,
         reason: str | None = None,
         request_id: str | None = None,
+        expected_seq: int | None = None,
         children: bool = True,
     ) -> Answer:
         """Cancel an instance and its children, as `Engine.cancel` does."""
         return await self._engine.cancel(
-            self.name, instance, by=by, reason=reason, request_id=request_id, children=children
+            self.name,
+            instance,
+            by=by,
+            reason=reason,
+            request_id=request_id,
+            expected_seq=expected_seq,
+            children=children,
         )
 
     async def get(self, instance: str) -> Snapshot:

@@ -151,9 +151,13 @@ def _text(files: Mapping[str, str], name: str) -> str:
 
 
 async def _applied(database: Database) -> tuple[Applied, ...]:
-    columns = {name for (name,) in await database.fetch(COLUMNS[database.dialect])}
+    columns = await _columns(database)
     if not columns:
-        await _require_own(database)
+        others = [name for (name,) in await database.fetch(TABLES[database.dialect])]
+        columns = await _columns(database)  # another process may have migrated it in this moment
+        if not columns and others:
+            raise _foreign(others)
+    if not columns:
         return ()
     if not columns.issuperset(Applied._fields):
         raise SchemaError(
@@ -163,14 +167,17 @@ async def _applied(database: Database) -> tuple[Applied, ...]:
     return tuple(Applied(*row) for row in await database.fetch(APPLIED))
 
 
-async def _require_own(database: Database) -> None:
-    """Raises SchemaError for a database that is in use, and not by Headway."""
-    if names := [name for (name,) in await database.fetch(TABLES[database.dialect])]:
-        more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
-        raise SchemaError(
-            f"this is not a Headway database: it has the tables {', '.join(names[:MOST_NAMED])}{more}."
-            " Name another file, which is made when it is not there"
-        )
+async def _columns(database: Database) -> set[str]:
+    return {name for (name,) in await database.fetch(COLUMNS[database.dialect])}
+
+
+def _foreign(tables: Sequence[str]) -> SchemaError:
+    """What to say of a database that is in use, and not by Headway."""
+    more = f" and {len(tables) - MOST_NAMED} more" if len(tables) > MOST_NAMED else ""
+    return SchemaError(
+        f"this is not a Headway database: it has the tables {', '.join(tables[:MOST_NAMED])}{more}."
+        " Name another file, which is made when it is not there"
+    )
 
 
 def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:

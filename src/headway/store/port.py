@@ -18,12 +18,12 @@ from headway.store.rows import (
     AskRow,
     ChartRow,
     Cursor,
-    EventRow,
     HistoryRow,
     InstanceRow,
     Key,
     LeaseRow,
     LetterRow,
+    LogRow,
     MessageRow,
     RecordRow,
     RequestRow,
@@ -160,7 +160,7 @@ class MessagePage(Value):
 
 
 class EventQuery(Value):
-    """Which lines of all histories to read on from a cursor, in their order."""
+    """Which lines of all histories and live messages to read on from a cursor, in their order."""
 
     after: Cursor = Cursor()
     tenant: str | None = None
@@ -169,11 +169,11 @@ class EventQuery(Value):
     owner: str | None = None
     limit: int = 100
 
-    def takes(self, event: EventRow) -> bool:
+    def takes(self, event: LogRow) -> bool:
         """Whether an event is wanted, wherever it stands."""
         return (
-            self.tenant in {None, event.line.tenant}
-            and self.instance in {None, event.line.instance}
+            self.tenant in {None, event.tenant}
+            and self.instance in {None, event.instance}
             and self.chart in {None, event.chart}
             and self.owner in {None, event.owner}
         )
@@ -186,7 +186,7 @@ class EventPage(Value):
     another transaction that is under way has ended.
     """
 
-    events: Sequence[EventRow]
+    events: Sequence[LogRow]
     cursor: Cursor
     complete: bool
     held_back: bool = False
@@ -276,10 +276,16 @@ class Store(Protocol):
         """The instances of all tenants that have lines of history, as `names` does."""
 
     async def events(self, query: EventQuery) -> EventPage:
-        """The lines of all histories from a cursor on; none is missed, whoever commits when."""
+        """The lines of all histories and the live messages from a cursor on, as one log.
+
+        None is missed, whoever commits when; a message comes after the lines of its step.
+        """
 
     async def last_event(self) -> Cursor:
-        """From where to read the lines that are committed from now on."""
+        """From where to read the events that are committed from now on."""
+
+    async def forgotten(self) -> Cursor:
+        """Up to here the log of events has gaps: something was pruned."""
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""

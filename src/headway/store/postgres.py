@@ -122,15 +122,16 @@ class PostgresStore(Submissions):
 
     async def run(self, unit: Unit) -> None:
         """Run a unit in one transaction; on return its changes are durable."""
-        doubt = Doubt()
+        doubt, wanted = Doubt(), unit.begin()
 
         async def attempt(number: int) -> None:
-            first = unit.begin()
-            async with self._turns.take(_keys(first)), self._connections.connection() as connection:
+            first = unit.begin() if number else wanted
+            async with self._connections.connection() as connection:
                 await run_unit(connection, unit, first, past=self._past, doubt=doubt, lock=number > 0)
 
         try:
-            await self._persist(attempt)
+            async with self._turns.take(_keys(wanted)):
+                await self._persist(attempt)
         except StoreError as error:
             if doubt.error:
                 raise doubt.error from error
@@ -168,14 +169,18 @@ class PostgresStore(Submissions):
         return [(tenant, name) for tenant, name in await self._fetch(instances.JOURNALS, *after, limit)]
 
     async def events(self, query: EventQuery) -> EventPage:
-        """The lines of all histories from a cursor on; none is missed, whoever commits when."""
+        """The lines of all histories and the live messages from a cursor on; none is missed."""
         sql, values = events.page_of_events(query)
         return events.event_page(query, await self._fetch(sql, *values))
 
     async def last_event(self) -> Cursor:
-        """From where to read the lines that are committed from now on."""
+        """From where to read the events that are committed from now on."""
         [(horizon,)] = await self._fetch(events.LAST_EVENT)
         return Cursor(horizon)
+
+    async def forgotten(self) -> Cursor:
+        """Up to here the log of events has gaps: something was pruned."""
+        return next((Cursor(*row) for row in await self._fetch(events.FORGOTTEN)), Cursor())
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""

@@ -134,7 +134,7 @@ def _inbox(query: AskQuery, names: Sequence[str]) -> tuple[str, list[Any]]:
 
 
 def _opened(changes: Changes) -> dict[Key, AskRow]:
-    opened = {(row.tenant, row.id): row for row in (*changes.asks_renewed, *changes.asks)}
+    opened = {(row.tenant, row.id): row for row in (*changes.asks, *changes.asks_renewed)}
     for change in changes.asks_changed:
         _merge(opened, change, CHANGING)
     for closing in changes.asks_closed:

@@ -1,12 +1,16 @@
 """Instances and their history: pages of them, and the end of those that are long over."""
 
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
 from __future__ import annotations
 
 from typing import Any
 
 from headway.store.port import InstanceQuery
+from headway.store.postgres_events import FORGET
 from headway.store.postgres_query import Where
 from headway.store.postgres_tables import HISTORY, INSTANCE
+from headway.store.rows import AFTER_LINES
 
 IN_ORDER = "no > 0"
 """What all instances have, and what only those who list them say: it opens the indexes for lists to them."""
@@ -25,7 +29,8 @@ PAGE_OF_HISTORY = (
     f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
 )
 # The first part steps from chart to chart: each may be kept for a time of its own.
-PRUNE_INSTANCES = """
+# The live messages of its last step have the stamp of its last line. They stay, but whose they are is gone.
+PRUNE_INSTANCES = f"""
 WITH RECURSIVE kind AS (
     (SELECT chart FROM instance WHERE ended AND $3::text IS NULL ORDER BY chart LIMIT 1)
     UNION ALL
@@ -40,6 +45,12 @@ WITH RECURSIVE kind AS (
     ) AS ended LIMIT $2
 ), lines AS (
     DELETE FROM history AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
+    RETURNING held.stamp
+), last AS (
+    SELECT max(stamp) AS stamp, {AFTER_LINES} AS position, {AFTER_LINES} AS message
+    FROM lines HAVING count(*) > 0
+), noted AS (
+    {FORGET}
 ), asked AS (
     DELETE FROM ask AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
     RETURNING held.tenant, held.id

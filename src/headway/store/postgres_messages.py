@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Any
 
 from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.postgres_events import FORGET
 from headway.store.postgres_query import NOW, TIME, Where
 from headway.store.postgres_tables import LETTER, MESSAGE, listed
-from headway.store.rows import Cursor
+from headway.store.rows import AFTER_LINES, Cursor
 
 BEFORE_ALL_UNDER_WAY = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
 PAST_ALL_CONSUMERS = """
@@ -41,9 +42,17 @@ SELECT NOT EXISTS (SELECT 1 FROM busy)
 """
 CONSUMER = "SELECT stamp, position FROM consumer WHERE name = $1"
 PRUNE_MESSAGES = f"""
-DELETE FROM outbox WHERE ctid = ANY (ARRAY(
-    SELECT ctid FROM outbox WHERE at < $1 AND {PAST_ALL_CONSUMERS} LIMIT $2 FOR UPDATE SKIP LOCKED
-)) RETURNING 1
+WITH gone AS (
+    DELETE FROM outbox WHERE ctid = ANY (ARRAY(
+        SELECT ctid FROM outbox WHERE at < $1 AND {PAST_ALL_CONSUMERS} LIMIT $2 FOR UPDATE SKIP LOCKED
+    )) RETURNING stamp, position, kind
+), last AS (
+    SELECT stamp, {AFTER_LINES} AS position, position AS message FROM gone WHERE kind = 'live'
+    ORDER BY stamp DESC, message DESC LIMIT 1
+), noted AS (
+    {FORGET}
+)
+SELECT 1 FROM gone
 """
 SETTLE = f"""
 WITH mine AS MATERIALIZED (
@@ -72,7 +81,7 @@ def page_of_messages(query: MessageQuery) -> tuple[str, list[Any]]:
     """The statement that answers with the end of the log in each line, and one line at least."""
     where = Where()
     where.add(f"stamp < {BEFORE_ALL_UNDER_WAY}")
-    where.add("(stamp, position) > ({}, {})", *query.after)
+    where.add("(stamp, position) > ({}, {})", *query.after[:2])
     where.equal(tenant=query.tenant)
     if query.kinds:
         where.add("kind = ANY({}::text[])", query.kinds)
@@ -107,7 +116,7 @@ def settling(settlement: Settlement, now: datetime | None) -> list[Any]:
         position for destination, position in letters if destination == settlement.consumer
     }
     values = LETTER.values(letters[key] for key in sorted(letters))
-    return [now, settlement.consumer, settlement.holder, *settlement.cursor, values, sorted(delivered)]
+    return [now, settlement.consumer, settlement.holder, *settlement.cursor[:2], values, sorted(delivered)]
 
 
 def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:

@@ -22,9 +22,13 @@ class Where:
         self.values.append(value)
         return f"${len(self.values)}"
 
+    def bound(self, term: str, *values: Any) -> str:
+        """A term whose parameters are there, for use elsewhere in the statement; {} for each value."""
+        return term.format(*map(self.bind, values))
+
     def add(self, term: str, *values: Any) -> None:
         """A term, with {} for each value."""
-        self._terms.append(term.format(*map(self.bind, values)))
+        self._terms.append(self.bound(term, *values))
 
     def equal(self, **columns: Any) -> None:
         """Columns that must have a value, unless that is None."""

@@ -12,10 +12,18 @@ Key = tuple[str, str]
 
 
 class Cursor(NamedTuple):
-    """A place in a log of rows. Whoever reads on from here misses nothing, whenever it is committed."""
+    """A place in a log of rows. Whoever reads on from here misses nothing, whenever it is committed.
+
+    Only the log of events has a third part: `message` is the live message, or 0, after the line `position`.
+    """
 
     stamp: int = 0
     position: int = 0
+    message: int = 0
+
+
+AFTER_LINES = 10**18 - 1
+"""Higher than any position: the place of what comes after all lines of its stamp."""
 
 
 class InstanceRow(Value):
@@ -79,6 +87,21 @@ class EventRow(Value):
     def cursor(self) -> Cursor:
         """Where to read on from to get what follows."""
         return self.line.cursor
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.line.tenant
+
+    @property
+    def instance(self) -> str:
+        """What it is about."""
+        return self.line.instance
+
+    @property
+    def data(self) -> str | None:
+        """What the event carried."""
+        return self.line.data
 
 
 class TimerRow(Value):
@@ -185,6 +208,34 @@ class MessageRow(Value, gc=False):
     def cursor(self) -> Cursor:
         """Where to read on from to get what follows."""
         return Cursor(self.stamp, self.position)
+
+
+class LiveRow(Value):
+    """A live message in the log of events, and whose it is. It stands after the lines of its step."""
+
+    message: MessageRow
+    cursor: Cursor
+    chart: str
+    owner: str | None = None
+
+    @property
+    def tenant(self) -> str:
+        """Whose it is."""
+        return self.message.tenant
+
+    @property
+    def instance(self) -> str:
+        """What it is about."""
+        return self.message.instance
+
+    @property
+    def data(self) -> str | None:
+        """What it tells."""
+        return self.message.data
+
+
+LogRow = EventRow | LiveRow
+"""What followers see: that something has happened, or what a chart tells them."""
 
 
 class LetterRow(Value):

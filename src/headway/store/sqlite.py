@@ -156,14 +156,18 @@ class SqliteStore:
         return [(tenant, name) for tenant, name in found]
 
     async def events(self, query: EventQuery) -> EventPage:
-        """The lines of all histories from a cursor on, in the order they were committed."""
+        """The lines of all histories and the live messages from a cursor on, in the order of commits."""
         return await self._reader.call(
             lambda held: held.snapshot(lambda seen: sqlite_events.read_events(seen, query))
         )
 
     async def last_event(self) -> Cursor:
-        """From where to read the lines that are committed from now on."""
+        """From where to read the events that are committed from now on."""
         return await self._reader.call(sqlite_events.last_event)
+
+    async def forgotten(self) -> Cursor:
+        """Up to here the log of events has gaps: something was pruned."""
+        return await self._reader.call(sqlite_events.forgotten)
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""

@@ -89,6 +89,6 @@ def settle(connection: Connection, settlement: Settlement, now: int) -> bool:
     """Write what a consumer has done, if it has its lease; belongs in a transaction."""
     if not is_held(connection, ("", settlement.consumer), settlement.holder, now):
         return False
-    connection.write(MOVE_CONSUMER, [(settlement.consumer, *settlement.cursor)])
+    connection.write(MOVE_CONSUMER, [(settlement.consumer, *settlement.cursor[:2])])
     settle_letters(connection, settlement)
     return True

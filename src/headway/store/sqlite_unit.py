@@ -58,6 +58,9 @@ COUNT = (
     " ON CONFLICT (tenant, key) DO UPDATE SET value = value + excluded.value"
 )
 PUT_WORK = WORK.upsert_keeping("checkpoint")
+# The step's own lines are written before it, so it comes after them in the log of events.
+LAST_LINE = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'history'), 0)"
+PUT_MESSAGE = f"{MESSAGE.insert.removesuffix('?)')}{LAST_LINE})"
 RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 
 # What is set and taken back in the same unit is gone, and what is asked and answered in it is closed.
@@ -67,17 +70,17 @@ WRITES = (
     Write("timers", TIMER.values, TIMER.upsert),
     Write("timers_gone", tuple, TIMER.delete),
     Write("work_gone", tuple, WORK.delete),
+    Write("asks", ASK.values, ASK.upsert),
+    Write("asks", key_of, SHOW_ASK),
     Write("asks_renewed", key_of, HIDE_ASK),
     Write("asks_renewed", ASK.values, ASK.upsert),
     Write("asks_renewed", key_of, SHOW_ASK),
-    Write("asks", ASK.values, ASK.upsert),
-    Write("asks", key_of, SHOW_ASK),
     Write("asks_changed", key_of, HIDE_ASK),
     Write("asks_changed", change_values, CHANGE_ASK),
     Write("asks_changed", key_of, SHOW_ASK),
     Write("asks_closed", key_of, HIDE_ASK),
     Write("asks_closed", closing_values, CLOSE_ASK),
-    Write("messages", MESSAGE.values, MESSAGE.insert),
+    Write("messages", MESSAGE.values, PUT_MESSAGE),
     Write("records", RECORD.values, RECORD.upsert),
 )
 lists_of = attrgetter(*(write.changes for write in WRITES))

@@ -1,10 +1,13 @@
 """What SQLite forgets: rows that have had their time, a bounded number in each transaction."""
 
+# ruff: noqa: S608 - statements are composed of names in this code; values are always bound
+
 from __future__ import annotations
 
 from headway.store.rows import Key
 from headway.store.sqlite_asks import HIDE_ASKS_OF_INSTANCE
 from headway.store.sqlite_connection import Connection
+from headway.store.sqlite_events import forgetting
 
 LINES = 5_000
 """So many lines of history go in one transaction, so that nobody waits long."""
@@ -15,15 +18,30 @@ DELETE FROM idempotency WHERE (tenant, key) IN (
 )
 """
 # Messages stand in the order of time, but for a clock that was set back: one that is too young ends the turn.
-PRUNE_MESSAGES = """
-DELETE FROM outbox WHERE position IN (
-    SELECT position FROM (
-        SELECT position, at FROM outbox
-        WHERE position <= coalesce((SELECT min(position) FROM consumer), 9223372036854775807)
-        ORDER BY position LIMIT ?2
-    ) WHERE at < ?1
-)
+OLD_MESSAGES = """
+SELECT position FROM (
+    SELECT position, at FROM outbox
+    WHERE position <= coalesce((SELECT min(position) FROM consumer), 9223372036854775807)
+    ORDER BY position LIMIT ?2
+) WHERE at < ?1
 """
+PRUNE_MESSAGES = f"DELETE FROM outbox WHERE position IN ({OLD_MESSAGES})"
+# Later messages never stand before earlier ones, so the last of them has the last line, too.
+FORGET_MESSAGES = forgetting(
+    f"""
+SELECT line, position FROM (
+    SELECT line, max(position) AS position FROM outbox WHERE kind = 'live' AND position IN ({OLD_MESSAGES})
+) WHERE position IS NOT NULL
+"""
+)
+FORGET_LINES = forgetting(
+    "SELECT position, 0 FROM history WHERE tenant = ? AND instance = ? ORDER BY position DESC LIMIT 1"
+)
+# They stay, but without their instance nobody knows whose they are.
+FORGET_LIVE = forgetting(
+    "SELECT line, position FROM outbox WHERE kind = 'live' AND tenant = ? AND instance = ?"
+    " ORDER BY position DESC LIMIT 1"
+)
 CHARTS_WITH_ENDED = """
 WITH RECURSIVE step (chart) AS (
     SELECT min(chart) FROM instance WHERE ended = 1
@@ -59,6 +77,7 @@ def prune_requests(connection: Connection, now: int, limit: int) -> int:
 
 def prune_messages(connection: Connection, before: int, limit: int) -> int:
     """Delete messages that all consumers are past, from before a time."""
+    connection.write(FORGET_MESSAGES, [(before, limit)])
     return connection.write(PRUNE_MESSAGES, [(before, limit)])
 
 
@@ -66,6 +85,8 @@ def prune_instances(connection: Connection, before: int, limit: int, chart: str 
     """Delete instances that have ended before a time; answers how many, and whether that is all for now."""
     lines, count = LINES, 0
     for key in _ended(connection, before, limit, chart):
+        connection.write(FORGET_LINES, [key])
+        connection.write(FORGET_LIVE, [key])
         lines -= connection.write(PRUNE_HISTORY, [(*key, lines)])
         if not lines:
             return count, False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from headway.store.port import AskQuery, EventPage, EventQuery, InstanceQuery, TimerQuery
-from headway.store.rows import AskRow, Cursor, EventRow, InstanceRow, Key, TimerRow
+from headway.store.rows import AskRow, Cursor, EventRow, InstanceRow, Key, LiveRow, LogRow, TimerRow
 from headway.testing.memory.tables import Tables
 
 
@@ -29,12 +29,15 @@ def _is_asked_for(query: InstanceQuery, row: InstanceRow) -> bool:
 
 
 def read_events(tables: Tables, query: EventQuery) -> EventPage:
-    """A page of the lines of all histories, in the order they were written."""
-    found: list[EventRow] = []
+    """A page of the lines of all histories and the live messages, in the order they were written."""
+    found: list[LogRow] = []
     for key, lines in tables.history.items():
         if (own := tables.instances.get(key)) is not None:
-            events = (EventRow(line, own.chart, own.owner) for line in lines if line.cursor > query.after)
-            found += filter(query.takes, events)
+            found += [EventRow(line, own.chart, own.owner) for line in lines]
+    for row in tables.messages:
+        if row.kind == "live" and (own := tables.instances.get((row.tenant, row.instance))) is not None:
+            found.append(LiveRow(row, row.cursor, own.chart, own.owner))
+    found = [event for event in found if event.cursor > query.after and query.takes(event)]
     found.sort(key=lambda event: event.cursor)
     if len(found) >= query.limit:
         return EventPage(found[: query.limit], found[query.limit - 1].cursor, complete=False)
@@ -104,6 +107,8 @@ def prune_instances(tables: Tables, before: datetime, limit: int, chart: str | N
 
 def _forget(tables: Tables, instance: Key) -> None:
     del tables.instances[instance]
-    tables.history.pop(instance, None)
+    gone = [row.cursor for row in tables.history.pop(instance, ())]
+    gone += [row.cursor for row in tables.messages if (row.tenant, row.instance) == instance]
+    tables.forgotten = max([tables.forgotten, *gone])
     for key in [key for key, ask in tables.asks.items() if (ask.tenant, ask.instance) == instance]:
         del tables.asks[key]

@@ -86,6 +86,8 @@ def prune(tables: Tables, before: datetime, limit: int) -> int:
     past = min((cursor.position for cursor in tables.consumers.values()), default=None)
     first = [row for row in tables.messages if past is None or row.position <= past][:limit]
     gone = {row.position for row in first if row.at < before}
+    live = [row.cursor for row in first if row.position in gone and row.kind == "live"]
+    tables.forgotten = max([tables.forgotten, *live])
     tables.messages = [row for row in tables.messages if row.position not in gone]
     return len(gone)
 

@@ -121,12 +121,16 @@ class MemoryStore(Submissions):
         return await self.call(lambda tables, _: sorted(key for key in tables.history if key > after)[:limit])
 
     async def events(self, query: EventQuery) -> EventPage:
-        """The lines of all histories from a cursor on, in the order they were committed."""
+        """The lines of all histories and the live messages from a cursor on, in the order of commits."""
         return await self.call(lambda tables, _: lists.read_events(tables, query))
 
     async def last_event(self) -> Cursor:
-        """From where to read the lines that are committed from now on."""
+        """From where to read the events that are committed from now on."""
         return await self.call(lambda tables, _: Cursor(0, tables.position))
+
+    async def forgotten(self) -> Cursor:
+        """Up to here the log of events has gaps: something was pruned."""
+        return await self.call(lambda tables, _: tables.forgotten)
 
     async def due_timers(self, limit: int) -> Sequence[TimerRow]:
         """Timers that are due, the longest overdue first."""

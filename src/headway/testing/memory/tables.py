@@ -49,6 +49,8 @@ class Tables:
         """The tenant whose turn it was last."""
         self.position = 0
         """The last place in a log that was given out."""
+        self.forgotten = Cursor()
+        """The last event that was pruned."""
 
     def next_position(self) -> int:
         """A place in a log that nobody had."""

@@ -106,7 +106,7 @@ def _write_work(tables: Tables, changes: Changes) -> None:
 
 def _write_asks(tables: Tables, changes: Changes) -> None:
     """What is asked and answered in one unit is closed, and stays as it ended."""
-    tables.asks.update(((row.tenant, row.id), row) for row in (*changes.asks_renewed, *changes.asks))
+    tables.asks.update(((row.tenant, row.id), row) for row in (*changes.asks, *changes.asks_renewed))
     for change in changes.asks_changed:
         ask = tables.asks.get((change.tenant, change.id))
         if ask is not None and ask.closed_at is None:

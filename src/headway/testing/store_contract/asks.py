@@ -204,6 +204,17 @@ class AsksContract:
             assert [each.id for each in found] == ids
 
     @pytest.mark.mission("ENG-19")
+    async def test_an_ask_that_is_opened_and_renewed_in_one_unit_is_the_renewed_one(
+        self, store: Store
+    ) -> None:
+        """An ask is always opened before it is renewed, so the renewal has the last word."""
+        renewed = ask(roles=("chief",), form='{"x":1}')
+        await store.run(writing(asks=[ask()], asks_renewed=[renewed]))
+        assert await store.ask(KEY) == renewed
+        for role, ids in (("chief", ["a1"]), ("manager", [])):
+            found = await store.asks(AskQuery(tenant="acme", roles=(role,)))
+            assert [each.id for each in found] == ids
+
     async def test_a_renewed_ask_can_be_changed_and_closed_in_the_same_unit(self, store: Store) -> None:
         """The last word on who may answer counts, and one that is closed is in no inbox."""
         await store.run(writing(asks=[ask(roles=("manager",)), ask("a2", roles=("manager",))]))

@@ -9,6 +9,7 @@ from headway.testing.store_contract.instances import InstancesContract
 from headway.testing.store_contract.leases import LeasesContract
 from headway.testing.store_contract.letters import LettersContract
 from headway.testing.store_contract.limits import LimitsContract
+from headway.testing.store_contract.live import LiveContract
 from headway.testing.store_contract.meetings import MeetingsContract
 from headway.testing.store_contract.messages import ConsumersContract, MessagesContract
 from headway.testing.store_contract.units import UnitsContract
@@ -31,6 +32,7 @@ class StoreContract(
     ConsumersContract,
     LettersContract,
     EventsContract,
+    LiveContract,
     PruningContract,
 ):
     """All that a store promises."""

@@ -4,5 +4,5 @@ DROP TYPE
     work_given, ask_given, ask_change, audience_given, message_given, request_given, record_given, counter_given,
     attempt_given, letter_given, chart_given;
 DROP TABLE
-    counter, record, idempotency, pace, lease, letter, consumer, outbox, ask_audience, ask, work, timer, history,
-    instance, chart_version;
+    counter, record, idempotency, pace, lease, letter, consumer, forgotten, outbox, ask_audience, ask, work, timer,
+    history, instance, chart_version;

@@ -161,6 +161,17 @@ CREATE TABLE outbox (
     PRIMARY KEY (stamp, position)
 );
 CREATE INDEX outbox_by_age ON outbox USING brin (at) WITH (pages_per_range = 16);
+CREATE INDEX outbox_live ON outbox (stamp, position) WHERE kind = 'live';
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance, stamp, position)
+    WHERE kind = 'live' AND instance IS NOT NULL;
+
+-- Up to where a log has gaps. There is one log that tells its readers so: the one of events.
+CREATE TABLE forgotten (
+    log      text COLLATE "C" PRIMARY KEY,
+    stamp    bigint NOT NULL,
+    position bigint NOT NULL,
+    message  bigint NOT NULL
+);
 
 CREATE TABLE consumer (
     name     text COLLATE "C" PRIMARY KEY,

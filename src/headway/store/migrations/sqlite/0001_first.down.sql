@@ -5,6 +5,7 @@ DROP TABLE pace;
 DROP TABLE lease;
 DROP TABLE letter;
 DROP TABLE consumer;
+DROP TABLE forgotten;
 DROP TABLE outbox;
 DROP TABLE ask_audience;
 DROP TABLE ask;

@@ -134,6 +134,7 @@ CREATE TABLE ask_audience (
     PRIMARY KEY (tenant, audience, opened_at, ask)
 ) STRICT, WITHOUT ROWID;
 
+-- `line` is the last line of history when it was written, after which a live message stands in the log of events.
 CREATE TABLE outbox (
     position INTEGER PRIMARY KEY AUTOINCREMENT,
     tenant   TEXT NOT NULL,
@@ -143,8 +144,19 @@ CREATE TABLE outbox (
     name     TEXT NOT NULL,
     data     TEXT,
     at       INTEGER NOT NULL,
-    trace    TEXT
+    trace    TEXT,
+    line     INTEGER NOT NULL
 ) STRICT;
+CREATE INDEX outbox_live ON outbox (line) WHERE kind = 'live';
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance) WHERE kind = 'live';
+
+-- Up to where a log has gaps. There is one log that tells its readers so: the one of events.
+CREATE TABLE forgotten (
+    log      TEXT PRIMARY KEY,
+    stamp    INTEGER NOT NULL,
+    position INTEGER NOT NULL,
+    message  INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE consumer (
     name     TEXT PRIMARY KEY,
