@@ -13,6 +13,8 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 PRODUCE = 0
 REFUSED = 44
 """POLICY_VIOLATION: the policy may change."""
+FORBIDDEN = 29
+"""TOPIC_AUTHORIZATION_FAILED."""
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rd_kafka_conf_new": (c_void_p,),
     "rd_kafka_conf_set": (c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
@@ -22,6 +24,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rd_kafka_mock_cluster_destroy": (None, c_void_p),
     "rd_kafka_mock_cluster_bootstraps": (c_char_p, c_void_p),
     "rd_kafka_mock_topic_create": (c_int, c_void_p, c_char_p, c_int, c_int),
+    "rd_kafka_mock_topic_set_error": (None, c_void_p, c_char_p, c_int),
     "rd_kafka_mock_broker_set_down": (c_int, c_void_p, c_int32),
     "rd_kafka_mock_broker_set_up": (c_int, c_void_p, c_int32),
     "rd_kafka_mock_push_request_errors_array": (None, c_void_p, c_int, c_size_t, c_void_p),
@@ -69,6 +72,10 @@ class KafkaCluster:
     def create(self, topic: str, partitions: int = 4) -> None:
         """A topic of so many partitions; others come by themselves."""
         self._lib.rd_kafka_mock_topic_create(self._cluster, topic.encode(), partitions, self._brokers)
+
+    def forbid(self, topic: str, error: int = FORBIDDEN) -> None:
+        """Let nobody write to a topic; with 0 they may again."""
+        self._lib.rd_kafka_mock_topic_set_error(self._cluster, topic.encode(), error)
 
     def down(self) -> None:
         """Cut all connections, and take no new ones."""

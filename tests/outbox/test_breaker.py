@@ -1,11 +1,13 @@
 """A destination that takes nothing is left alone; when much waits for it, the rest waits in the outbox."""
 
 import logging
+from typing import Any
 
 import pytest
 
 from headway.outbox.breaker import IN_A_ROW, Breaker
-from headway.outbox.destination import DeliveryError, PermanentError, UnreachableError
+from headway.outbox.destination import Backoff, DeliveryError, PermanentError, UnreachableError
+from headway.outbox.relay import Relay
 from headway.store import postgres_messages, sqlite_messages
 from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
 from headway.testing import FakeClock
@@ -180,3 +182,82 @@ async def test_text_that_needs_care_arrives_as_it_was(store: Store) -> None:
     await until_idle(relay_to(store, reader))
     [seen] = reader.taken
     assert (seen.instance, seen.data) == (odd, {"odd": odd, "number": 1.5, "none": None})
+
+
+async def poisoned(store: Store, count: int = IN_A_ROW + 2, **options: Any) -> tuple[Reader, Relay]:
+    """A relay that leaves its destination alone, because so many instances always fail."""
+    reader = Reader(bad=always(NO))
+    relay = relay_to(store, reader, backoff=Backoff.after(*["1s"] * 50, jitter=0), **options)
+    for name in names(count):
+        await publish(store, name, "bad")
+    await until_idle(relay)
+    assert relay.tally["paused"] == 1
+    return reader, relay
+
+
+@pytest.mark.parametrize("at_once", [1, 32])
+async def test_a_healthy_instance_is_tried_before_those_that_have_failed(
+    store: Store, clock: FakeClock, at_once: int
+) -> None:
+    """However many letters are due that have failed before, its message arrives after the pause."""
+    reader, relay = await poisoned(store, at_once=at_once)
+    await publish(store, "healthy", "good")
+    clock.advance("5s")
+    await until_idle(relay)
+    assert reader.names == ["good"]
+
+
+async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
+    store: Store, clock: FakeClock
+) -> None:
+    """Pages of messages of failing instances, and of those that nobody wants, are passed within one pause."""
+    reader, relay = await poisoned(store, page=IN_A_ROW + 2, events=("bad", "good"))
+    for name in names(IN_A_ROW):
+        await publish(store, name, "good", "unwanted", "good")
+    await publish(store, "healthy", "unwanted", "good")
+    await publish(store, "late", "good")
+    given = len(reader.given)
+    clock.advance("5s")
+    while not reader.taken:
+        assert await relay.turn()
+    assert [message.instance for message in reader.given[given:]] == ["healthy"]
+    reader.moods.clear()
+    for _ in range(3):
+        await until_idle(relay)
+        clock.advance("10s")
+    assert not await store.letters(LetterQuery())
+    assert [message.instance for message in reader.taken].count("late") == 1
+    for name in names(IN_A_ROW):
+        assert [message.name for message in reader.taken if message.instance == name] == [
+            "bad",
+            "good",
+            "good",
+        ]
+
+
+async def test_letters_that_nobody_has_tried_and_new_messages_take_turns(
+    store: Store, clock: FakeClock
+) -> None:
+    """Neither the ones nor the others keep a healthy instance waiting for ever."""
+    reader, relay = await poisoned(store, IN_A_ROW + 4, at_once=1)
+    for number in range(3):
+        await publish(store, f"new{number}", "bad")
+    given = len(reader.given)
+    for pause in (5, 10, 20, 40):
+        clock.advance(f"{pause}s")
+        await until_idle(relay)
+    tried = [message.instance for message in reader.given[given:]]
+    assert tried == ["new0", "i10", "new1", "i11"]
+
+
+async def test_a_destination_that_is_not_there_is_given_a_rest_also_when_it_names_none(
+    store: Store, clock: FakeClock
+) -> None:
+    """It is asked once, and again after a second."""
+    reader = Reader(m=always(UnreachableError("not there")))
+    await publish(store, "a", "m")
+    relay = relay_to(store, reader)
+    for _ in range(3):
+        await until_idle(relay)
+        clock.advance("1s")
+    assert len(reader.given) == 3

@@ -1,5 +1,6 @@
 """A destination that takes many messages at once: what becomes of each is told in any order."""
 
+import asyncio
 from collections.abc import Iterable
 
 import pytest
@@ -15,7 +16,7 @@ from headway.outbox.destination import (
     Wants,
 )
 from headway.outbox.relay import Relay
-from headway.store.port import LetterQuery, Store
+from headway.store.port import LetterQuery, Settlement, Store
 from headway.testing import FakeClock
 from tests.outbox.world import QUICK, publish, until_idle
 
@@ -147,3 +148,64 @@ async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
     await until_idle(relay)
     assert pile.taken == ["a1", "b1", "b1"]
     assert not await letters(store)
+
+
+class Startled(Pile):
+    """Lets a cancellation of its own out, once, after some have arrived."""
+
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+        """Take the first one only, then all."""
+        if not self.pages:
+            messages = [next(iter(messages))]
+            await super().deliver_all(messages, fates)
+            raise asyncio.CancelledError("a library's own")
+        await super().deliver_all(messages, fates)
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure_like_others(
+    store: Store, clock: FakeClock
+) -> None:
+    """The relay goes on after a rest with what has not arrived."""
+    await publish(store, "a", "a1", "a2")
+    pile = Startled()
+    relay = Relay(Engine(store), pile)
+    await until_idle(relay)
+    assert await letters(store) == {"a2": (0, False)}
+    clock.advance("1s")
+    await until_idle(relay)
+    assert pile.taken == ["a1", "a2"]
+    assert not await letters(store)
+
+
+async def test_a_cancellation_from_within_does_not_end_a_relay_that_runs(store: Store) -> None:
+    """Whatever library has let it out, the relay takes its next turn; who stops it ends it."""
+    arrived = asyncio.Event()
+
+    class Ringing(Pile):
+        async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+            await super().deliver_all(messages, fates)
+            arrived.set()
+
+    class Jumpy:
+        has_jumped = False
+
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def settle(self, settlement: Settlement) -> bool:
+            if arrived.is_set() and not self.has_jumped:
+                self.has_jumped = True
+                arrived.clear()
+                raise asyncio.CancelledError("a library's own")
+            return await store.settle(settlement)
+
+    await publish(store, "a", "a1")
+    pile, jumpy = Ringing(), Jumpy()
+    relay = Relay(Engine(jumpy), pile)  # type: ignore[arg-type]
+    relay.longest_rest = 0.01
+    async with asyncio.timeout(20), relay:
+        while not jumpy.has_jumped:
+            await arrived.wait()
+            await asyncio.sleep(0)
+        await arrived.wait()
+    assert pile.taken == ["a1", "a1"]

@@ -3,14 +3,20 @@
 import subprocess
 import sys
 from base64 import b64encode
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from headway.errors import InputError
 from headway.outbox.addresses import is_public
 from headway.outbox.endpoint import Endpoint, address_of
+from headway.outbox.kafka import Kafka
+from headway.outbox.redis import RedisChannel, RedisStream
 from headway.outbox.signing import key_of, new_secret
+from headway.outbox.subscriber import Subscriber
 
 pytestmark = pytest.mark.mission("ENG-5")
 
@@ -192,6 +198,23 @@ def test_an_endpoint_wants_kinds_that_exist(kinds: Any) -> None:
         Endpoint("e", "https://example.com/", whsec(32), tenant="acme", kinds=kinds)
     for known in ("topic", ("webhook", "live"), ["log"]):
         Endpoint("e", "https://example.com/", whsec(32), tenant="acme", kinds=known)
+
+
+@pytest.mark.mission("ENG-5", "ENG-7")
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(Kafka, "k", "t", {"bootstrap.servers": "127.0.0.1:1"}),
+        partial(RedisChannel, "r", "c", "redis://127.0.0.1:1"),
+        partial(RedisStream, "r", "s", "redis://127.0.0.1:1"),
+        partial(Subscriber, "s", AsyncMock()),
+    ],
+    ids=lambda make: make.func.__name__,
+)
+def test_what_instances_tell_each_other_goes_to_nobody_else(make: Callable[..., object]) -> None:
+    """It holds what is sensitive, for the receiver needs it."""
+    with pytest.raises(InputError, match="live, log, topic, webhook"):
+        make(kinds=("topic", "deliver"))
 
 
 EXTRAS = {

@@ -11,15 +11,16 @@ from headway.actions import put, spawn, tell
 from headway.codec import encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
+from headway.engine.trace import tracing
 from headway.errors import StoreUnavailableError
-from headway.lifecycles.supervision.chart import Job, Worker
+from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
 from headway.outbox.destination import DeliveryError, Message, PermanentError
 from headway.outbox.instances import Instances, sender
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.snapshot import work_done
-from headway.store.port import InstanceQuery, Store
+from headway.store.port import InstanceQuery, MessageQuery, Store
 from headway.testing import FakeClock
 from tests.outbox.world import ACME, Failing, memory_store, until_idle
 
@@ -268,22 +269,29 @@ async def test_stopping_a_task_run_stops_its_processes_and_then_itself(world: Wo
     assert (await world.engine.row(ACME, "run")).status == "Stopped"
 
 
-@pytest.mark.mission("SUP-J")
-async def test_cancelling_a_job_ends_its_workers_and_its_sub_jobs(store: Store, clock: FakeClock) -> None:
-    """The shipped lifecycle tells all children `cancel` and `terminate`; each takes the one it knows."""
-    engine = Engine(store, (Job, Worker), facts={"free_workers": lambda _tenant, _snapshot: 3})
+@pytest.mark.mission("SUP-J", "SUP-JX")
+async def test_cancelling_a_job_frees_its_workers_and_ends_its_sub_jobs(
+    store: Store, clock: FakeClock
+) -> None:
+    """The shipped lifecycle finds workers by messages alone, and takes everything back by messages too."""
+    engine = Engine(store, (Job, Supervisor, Worker))
     world = World(engine, clock)
     system = sender("test")
-    job = {"task_description": "count", "worker_count": 2}
+    await engine.create(ACME, "boss", "supervision.supervisor")
+    for name in ("w1", "w2"):
+        await engine.create(ACME, name, "supervision.worker", context={"supervisor": "boss"})
+        await world.send(name, Worker.start_task({}, by=system))
+    job = {"task_description": "count", "worker_count": 2, "supervisor": "boss"}
     await engine.create(ACME, "job", "supervision.job", context=job)
     await world.send("job", Job.validate(by=system))
-    await world.send("job", Job.allocate_resources(by=system))
     await until_idle(world.relay)
     await world.send("job", Job.delegate({"task_description": "count more"}, by=system))
-    assert await world.children("job") == ["RUNNING", "RUNNING", "SUBMITTED"]
+    assert [len((await engine.get(ACME, name)).context["tasks"]) for name in ("w1", "w2")] == [1, 1]
+    assert await world.children("job") == ["SUBMITTED"]
     await world.send("job", Job.cancel(by=person("uma", "user")))
     await until_idle(world.relay)
-    assert await world.children("job") == ["TERMINATED", "TERMINATED", "CANCELED"]
+    assert [(await engine.get(ACME, name)).context["tasks"] for name in ("w1", "w2")] == [[], []]
+    assert await world.children("job") == ["CANCELED"]
     assert await world.errors() == []
 
 
@@ -325,3 +333,15 @@ def test_trouble_with_the_store_may_pass() -> None:
         assert not isinstance(caught.value, DeliveryError)
 
     asyncio.run(played())
+
+
+async def test_a_message_belongs_to_the_trace_that_it_comes_from(world: World) -> None:
+    """What its receiver does and says has the same trace as the call that began it."""
+    trace = f"00-{'a' * 32}-{'b' * 16}-01"
+    await world.engine.create(ACME, "whole", "Whole")
+    await world.send("whole", Whole.grow(1))
+    with tracing(trace):
+        await world.send("whole", Whole.start_all())
+    await until_idle(world.relay)
+    messages = (await world.engine.store.messages(MessageQuery())).messages
+    assert [(row.name, row.trace) for row in messages] == [("begin", trace), ("begun", trace)]

@@ -13,7 +13,7 @@ from headway import Final, State, Statechart
 from headway.engine.engine import Engine
 from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
-from headway.outbox.destination import message_id
+from headway.outbox.destination import Backoff, message_id
 from headway.outbox.kafka import Kafka
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
@@ -177,6 +177,46 @@ async def test_a_message_that_the_broker_refuses_is_tried_again_before_those_beh
     clock.advance("10s")
     await until_idle(relay)
     assert names(await cluster.read(TOPIC, count=3)) == {"a": ["one", "two"], "b": ["other"]}
+    await relay.stop()
+
+
+async def test_what_is_refused_for_one_topic_is_not_overtaken_by_what_goes_to_another(
+    store: Store, cluster: KafkaCluster, clock: FakeClock
+) -> None:
+    """The instance's later messages wait until the earlier one has arrived; other instances go on."""
+    for topic in ("t.shut", "t.open"):
+        cluster.create(topic)
+    cluster.forbid("t.shut")
+    relay = relay_to(store, kafka(cluster, "t.{name}", backoff=Backoff.after(*["10s"] * 20_000)))
+    await publish(store, "a", "open", "shut", "open")
+    await publish(store, "b", "open", "open")
+    await until_idle(relay)
+    assert names(await cluster.read("t.open", count=3)) == {"a": ["open"], "b": ["open", "open"]}
+    waiting = [(letter.name, letter.attempts) for letter in await store.letters(LetterQuery())]
+    assert waiting == [("shut", 1), ("open", 0)]
+    cluster.forbid("t.shut", 0)
+    async with asyncio.timeout(30):  # until the producer has heard of it
+        while await store.letters(LetterQuery()):
+            clock.advance("20s")
+            await until_idle(relay)
+    assert len(await cluster.read("t.open", count=4)) == 4
+    assert names(await cluster.read("t.shut", count=1)) == {"a": ["shut"]}
+    await relay.stop()
+
+
+async def test_an_instance_whose_messages_change_their_topic_again_and_again_is_served_in_one_turn(
+    store: Store, cluster: KafkaCluster
+) -> None:
+    """Each run of them goes out when the one before has arrived, and all are told."""
+    for topic in ("t.x", "t.y"):
+        cluster.create(topic, 1)
+    relay = relay_to(store, kafka(cluster, "t.{name}"))
+    await publish(store, "a", "x", "x", "y", "x", "y", "y")
+    await publish(store, "b", "y", "x")
+    await relay.turn()
+    assert relay.tally["delivered"] == 8
+    assert names(await cluster.read("t.x", count=4)) == {"a": ["x"] * 3, "b": ["x"]}
+    assert names(await cluster.read("t.y", count=4)) == {"a": ["y"] * 3, "b": ["y"]}
     await relay.stop()
 
 

@@ -5,13 +5,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pydantic import BaseModel
 
 from headway import Final, State, Statechart
+from headway.codec import decode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.node import Node
 from headway.outbox.destination import UnreachableError
 from headway.outbox.mirror import Mirror, Mirrored, RedisMirror
+from headway.statechart.snapshot import Snapshot
+from headway.statechart.types import Sensitive
 from headway.store.port import InstanceQuery, Store
 from headway.store.rows import InstanceRow, Key
 from tests.outbox.redis_server import RedisProcess
@@ -235,3 +239,36 @@ def test_what_is_no_url_is_refused() -> None:
     """When the mirror is made, not when the node runs."""
     with pytest.raises(InputError, match="URL"):
         RedisMirror("not a url")
+
+
+class Pocket(BaseModel):
+    """What a purse knows."""
+
+    user: str = "ann"
+    pin: Sensitive[str] = "0815-pin"
+
+
+class Purse(Statechart, context=Pocket):
+    """Keeps a secret."""
+
+    full = State(initial=True)
+    empty = Final()
+    spend = full.to(empty)
+
+
+async def test_what_is_sensitive_does_not_go_to_redis(store: Store, redis: RedisProcess) -> None:
+    """The mirror shows a context as GET does: nothing of it when the node does not know its chart."""
+    engine = Engine(store, [Purse])
+    await engine.open()
+    await engine.create("acme", "p", Purse)
+    for prefix, charts, context in (
+        ("knows", [Purse], {"user": "ann", "pin": "[redacted]"}),
+        ("does-not", [Run], {}),
+    ):
+        mirror = Mirror(Engine(store, charts), redis.url, prefix=prefix)
+        await until_idle(mirror)
+        shown = await mirror.read("acme", "p")
+        assert shown is not None
+        assert decode(Snapshot, shown.snapshot) == replace(await engine.get("acme", "p"), context=context)
+        await mirror.stop()
+    assert (await engine.get("acme", "p")).context["pin"] == "0815-pin"

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,8 @@ from redis.asyncio import Redis
 
 from headway.engine.engine import Engine
 from headway.errors import InputError
-from headway.outbox.destination import message_id
+from headway.outbox import redis as redis_module
+from headway.outbox.destination import Message, message_id
 from headway.outbox.letters import Letters
 from headway.outbox.redis import RedisChannel, RedisDestination, RedisServer, RedisStream
 from headway.outbox.relay import Relay
@@ -165,3 +166,99 @@ def test_a_url_that_is_none_is_refused_and_not_repeated(url: str) -> None:
     with pytest.raises(InputError) as raised:
         RedisServer(url)
     assert not url or url not in str(raised.value)
+
+
+async def test_what_redis_refuses_is_not_overtaken(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """The next message of the instance goes to another stream, and waits all the same."""
+    relay = relay_to(store, RedisStream("log", "log:{name}", redis.url, **FIRST))
+    await redis.ask("SET", "log:one", "no stream")
+    await publish(store, "a", "one", "two")
+    await publish(store, "b", "two")
+    await until_idle(relay)
+    assert events(await redis.ask("XRANGE", "log:two", "-", "+")) == [("b", "two")]
+    waiting = [(letter.name, letter.attempts) for letter in await store.letters(LetterQuery())]
+    assert waiting == [("one", 1), ("two", 0)]
+    await redis.ask("DEL", "log:one")
+    clock.advance("10s")
+    await until_idle(relay)
+    assert events(await redis.ask("XRANGE", "log:one", "-", "+")) == [("a", "one")]
+    assert events(await redis.ask("XRANGE", "log:two", "-", "+")) == [("b", "two"), ("a", "two")]
+    await relay.stop()
+
+
+async def test_what_may_not_be_published_is_not_overtaken(store: Store, redis: RedisProcess) -> None:
+    """A user who may not write to one channel: what follows of the instance is not sent to another."""
+    await redis.ask("ACL", "SETUSER", "default", "resetchannels", "&open:*", "&closed:b")
+    async with Redis.from_url(redis.url, decode_responses=True) as client, client.pubsub() as ear:
+        await ear.subscribe("open:a", "open:b")
+        relay = relay_to(store, RedisChannel("log", "{name}:{instance}", redis.url, **FIRST))
+        for instance in ("a", "b"):
+            await publish(store, instance, "closed", "open")
+        await until_idle(relay)
+        heard = [await ear.get_message(timeout=10) for _ in range(3)]
+        assert [each["channel"] for each in heard if each and each["type"] == "message"] == ["open:b"]
+        assert await ear.get_message(timeout=0) is None
+        waiting = [(letter.instance, letter.name) for letter in await store.letters(LetterQuery())]
+        assert waiting == [("a", "closed"), ("a", "open")]
+        await relay.stop()
+
+
+class Picky(RedisStream):
+    """Has trouble of its own with some messages."""
+
+    def parts(self, message: Message) -> tuple[bytes, ...]:
+        """What is written, or a fault."""
+        if message.name == "bad":
+            raise ValueError("a fault")
+        return super().parts(message)
+
+
+async def test_a_message_that_cannot_be_written_fails_alone(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """Whatever is wrong with it, its instance waits, then it is dead; the others of its page have arrived."""
+    relay = relay_to(store, Picky("log", "log", redis.url, **FIRST))
+    await publish(store, "a", "early", "bad", "late")
+    await publish(store, "b", "other")
+    await until_idle(relay)
+    assert events(await redis.ask("XRANGE", "log", "-", "+")) == [("a", "early"), ("b", "other")]
+    for _ in range(3):
+        clock.advance("10s")
+        await until_idle(relay)
+    assert [letter.error for letter in await Letters(store).list(ACME)] == ["ValueError: a fault"]
+    assert events(await redis.ask("XRANGE", "log", "-", "+"))[2:] == [("a", "late")]
+    await relay.stop()
+
+
+class Counting(RedisServer):
+    """Counts the messages of each script."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(url)
+        self.counts: list[int] = []
+
+    async def call(self, script: str, keys: Sequence[Any], values: Sequence[Any]) -> Any:
+        """The answer."""
+        self.counts.append(len(keys))
+        return await super().call(script, keys, values)
+
+
+async def test_a_large_page_goes_in_several_scripts(
+    store: Store, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each is there within the timeout; order holds from one to the next, also behind what is refused."""
+    monkeypatch.setattr(redis_module, "MOST_BYTES", 3_000)
+    server = Counting(redis.url)
+    relay = relay_to(store, RedisStream("log", "log:{name}", server, **FIRST))
+    await redis.ask("SET", "log:bad", "no stream")
+    await publish(store, "a", "bad", "ok", data="x" * 1_000)
+    await publish(store, "b", "ok", data="x" * 5_000)
+    await publish(store, "a", "ok", data="x" * 1_000)
+    await publish(store, "c", "ok", "ok")
+    await until_idle(relay)
+    assert server.counts == [2, 1, 2]
+    assert events(await redis.ask("XRANGE", "log:ok", "-", "+")) == [("b", "ok"), ("c", "ok"), ("c", "ok")]
+    assert len(await store.letters(LetterQuery())) == 3
+    await relay.stop()

@@ -16,6 +16,7 @@ class Breaker:
 
     When they are so many that the messages are not to blame, the destination is left alone for a pause.
     Then one message is tried: when it fails the next pause is twice as long, when it arrives all go on.
+    Messages of an instance that has failed say little: those of others are tried first.
     """
 
     def __init__(self) -> None:
@@ -26,6 +27,15 @@ class Breaker:
     def is_probing(self) -> bool:
         """Whether no more than one message is to be tried."""
         return self._pauses > 0
+
+    @property
+    def pauses(self) -> int:
+        """How often it was left alone since it has last taken a message."""
+        return self._pauses
+
+    def has_failed(self, key: Key) -> bool:
+        """Whether a message of this instance was not taken since."""
+        return key in self._failing
 
     def answered(self) -> bool:
         """The destination has taken a message, or said for good that it will not; True when all go on now."""

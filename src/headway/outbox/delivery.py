@@ -26,6 +26,7 @@ from headway.store.rows import Key, LetterRow
 
 LONGEST_PAUSE = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=1)
+SHORTEST_REST = 1.0
 LONGEST_ERROR = 500
 
 
@@ -36,13 +37,8 @@ class Delivery:
         self, name: str, destination: Destination, now: Callable[[], Awaitable[datetime]], tally: Counter[str]
     ) -> None:
         self._name, self._destination, self._now, self._tally = name, destination, now, tally
-        self._breaker = Breaker()
+        self.breaker = Breaker()
         self._quiet_until: datetime | None = None
-
-    @property
-    def is_probing(self) -> bool:
-        """Whether no more than one message is to be tried."""
-        return self._breaker.is_probing
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether the destination is to be left alone until later."""
@@ -65,6 +61,10 @@ class Delivery:
         self._tally["tried"] += len(rows) - again
         try:
             await destination.deliver_all(map(message_of, rows), fates)
+        except asyncio.CancelledError as error:
+            if _is_asked_to_stop():
+                raise
+            await self._leave_alone(UnreachableError(f"cancelled: {error}"))
         finally:
             self._tally["delivered"] += len(fates.arrived)
             round_.arrived([rows[place] for place in fates.arrived])
@@ -93,8 +93,7 @@ class Delivery:
         try:
             await self._destination.deliver(message)
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if _is_asked_to_stop():
                 raise
             return await self._decide(row, DeliveryError(f"cancelled: {error}"), round_)
         except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
@@ -144,25 +143,35 @@ class Delivery:
 
     async def _leave_alone(self, error: UnreachableError) -> None:
         """The destination is not there: its messages stay where they are, none the worse for it."""
+        now = await self._now()
         if self._quiet_until is None:
             self._tally["unreachable"] += 1
-            LOG.warning("%s: %s; going on in %.1f s", self._name, _text(error), error.after)
-            self._quiet_until = await self._now() + timedelta(seconds=error.after)
+            # Its messages are due again at once, so without a rest it would be asked over and over.
+            rest = min(max(error.after, SHORTEST_REST), LONGEST_PAUSE.total_seconds())
+            LOG.warning("%s: %s; going on in %.1f s", self._name, _text(error), rest)
+            self._quiet_until = now + timedelta(seconds=rest)
 
     async def _count(self, letter: LetterRow) -> None:
         """Leave the destination alone when messages are not to blame for so many failures."""
+        now = await self._now()  # first: of those that fail at the same time one begins a pause
         if self._quiet_until is not None:
             return
-        pause = self._breaker.failed(key_of(letter))
+        pause = self.breaker.failed(key_of(letter))
         if pause is not None:
             self._tally["paused"] += 1
             said = "%s takes nothing, last: %s; one message is tried in %.0f s"
             LOG.warning(said, self._name, letter.error, pause.total_seconds())
-            self._quiet_until = await self._now() + pause
+            self._quiet_until = now + pause
 
     def _answered(self) -> None:
-        if self._breaker.answered():
+        if self.breaker.answered():
             LOG.warning("%s takes messages again", self._name)
+
+
+def _is_asked_to_stop() -> bool:
+    """Whether a cancellation is meant for us; else a library has let out one of its own."""
+    task = asyncio.current_task()
+    return task is None or task.cancelling() > 0
 
 
 def _first(failure: tuple[int, Exception]) -> int:

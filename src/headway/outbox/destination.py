@@ -11,10 +11,12 @@ from zlib import crc32
 
 from headway.clock import milliseconds
 from headway.codec import Value, decode, encode
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, InputError
 from headway.store.rows import LetterRow, MessageRow
 
 Duration = str | float
+SENT = frozenset({"topic", "webhook", "live", "log"})
+"""Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
 
 
 class DeliveryError(HeadwayError):
@@ -220,3 +222,11 @@ async def deliver_one(destination: Bulk, message: Message) -> None:
 def several(given: str | Sequence[str]) -> tuple[str, ...]:
     """One or several, as a tuple."""
     return (given,) if isinstance(given, str) else tuple(given)
+
+
+def outward(kinds: str | Sequence[str]) -> tuple[str, ...]:
+    """Kinds of messages for somebody outside; raises InputError for others: instances tell each other all."""
+    named = several(kinds)
+    if not named or not SENT.issuperset(named):
+        raise InputError(f"the kinds of messages are of {', '.join(sorted(SENT))}, not {named}")
+    return named

@@ -11,9 +11,8 @@ from urllib.parse import SplitResult, urlsplit
 from headway.clock import milliseconds
 from headway.errors import InputError
 from headway.outbox.addresses import is_public
-from headway.outbox.destination import STANDARD, Backoff, several
+from headway.outbox.destination import SENT, STANDARD, Backoff, several
 from headway.outbox.signing import key_of
-from headway.outbox.subscriber import KINDS
 
 PORTS = {"http": 80, "https": 443}
 HIGH_PORTS = 1024
@@ -21,8 +20,6 @@ HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?\.?")
 TARGET = re.compile(r"[!-~]*")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t -~]*")
-SENT = KINDS - {"deliver"}
-"""Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
 OURS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding", "upgrade"})
 
 

@@ -13,6 +13,7 @@ from headway.codec import from_data, replace
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
 from headway.engine.service import LOG
+from headway.engine.trace import CURRENT, tracing
 from headway.errors import (
     EngineError,
     HeadwayError,
@@ -61,10 +62,11 @@ class Instances:
         if not isinstance(data, dict) or not isinstance(data.get("to"), str):
             raise PermanentError("the message does not say to whom it goes")
         call = self._cancelling(message, data) if data.get("cancel") else self._sending(message, data)
-        if data["to"] == CHILDREN:
-            await self._tell_children(message, call)
-        else:
-            await self._tell(data["to"], call)
+        with tracing(CURRENT.get() or message.trace):
+            if data["to"] == CHILDREN:
+                await self._tell_children(message, call)
+            else:
+                await self._tell(data["to"], call)
 
     async def close(self) -> None:
         """Nothing to let go of: the engine is its owner's."""

@@ -31,15 +31,18 @@ from headway.outbox.destination import (
     UnreachableError,
     Wants,
     deliver_one,
+    outward,
     several,
 )
 from headway.outbox.templates import Template
+from headway.store.rows import Key
 
 PAGE = 10_000
 LOOK_SECONDS = 0.05
 PURGE_SECONDS = 5.0
 REST_SECONDS = 1.0
 TOPIC = re.compile(r"[A-Za-z0-9._-]{1,249}")
+NO_TOPIC = ""
 HEADERS: list[tuple[str, str | bytes | None]] = [("content-type", CONTENT_TYPE.encode())]
 OURS = {
     "enable.idempotence": True,
@@ -57,6 +60,9 @@ UNREACHABLE = frozenset(
         KafkaError._TRANSPORT,  # noqa: SLF001
     }
 )
+
+Placed = tuple[int, Message]
+"""A message, and its place in its page."""
 
 
 class Kafka:
@@ -86,7 +92,7 @@ class Kafka:
         Raises InputError for a template or a setting that cannot be used.
         """
         self.name = f"kafka:{name}"
-        self.wants = Wants(several(kinds), several(events), tenant)
+        self.wants = Wants(outward(kinds), several(events), tenant)
         self.terms = Terms(begins, PAGE, backoff, PAGE)
         self._topic, self._source = Template(topic), source
         self._seconds = milliseconds(timeout) / 1_000
@@ -132,15 +138,24 @@ class Kafka:
     # On the thread of the line.
 
     def _ship(self, line: Line, messages: Iterable[Message], fates: Fates, called_back: Event) -> None:
-        shipment = Shipment()
-        self._send_all(line, shipment, messages, fates)
-        shipment.report(fates, complete=line.flush(self._seconds, called_back))
+        """Send a page; an instance's messages to another topic go when those before them have arrived."""
+        behind: dict[Key, Exception] = {}
+        left: Iterable[Placed] = enumerate(messages)
+        while left:
+            shipment = Shipment(behind)
+            self._send_all(line, shipment, left, fates)
+            complete = line.flush(self._seconds, called_back)
+            refused = shipment.report(fates, complete=complete)
+            is_gone = any(isinstance(error, UnreachableError) for error in refused.values())
+            if not complete or is_gone or called_back.is_set():
+                return
+            left, behind = shipment.kept_back, behind | shipment.instances_of(refused)
 
-    def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Message], fates: Fates) -> None:
+    def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Placed], fates: Fates) -> None:
         """Send what can be sent; what follows of an instance does not go before what could not."""
-        behind: dict[tuple[str, str], Exception] = {}
+        behind = shipment.behind
         produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
-        for place, message in enumerate(messages):
+        for place, message in messages:
             error = behind.get((message.tenant, message.instance)) if behind else None
             error = error or self._sent(produce, shipment, place, message)
             if error is None:
@@ -152,11 +167,13 @@ class Kafka:
     def _sent(
         self, produce: Callable[..., None], shipment: Shipment, place: int, message: Message
     ) -> Exception | None:
-        """Send a message; answers with what is wrong, if anything."""
+        """Send a message, now or with a later shipment; answers with what is wrong, if anything."""
         try:
             topic = self._topic.fill(message)
             if not is_topic(topic):
                 return PermanentError(f"not the name of a topic: {topic!r}")
+            if not self._topic.is_one_per_instance and not shipment.takes(place, message, topic):
+                return None
             value = cloud_event(message, self._source)
             produce(topic, value, message.instance.encode())
             shipment.sent[value] = place
@@ -172,22 +189,48 @@ class Kafka:
 
 
 class Shipment:
-    """Messages that are on their way together, by what is sent: no two are the same, because of their ids."""
+    """Messages that are on their way together, by what is sent: no two are the same, because of their ids.
 
-    def __init__(self) -> None:
+    Those of an instance go to one topic: a broker may refuse what is for one and take what is for another.
+    `kept_back` is what has to wait for the next shipment; what comes of instances that are `behind` fails.
+    """
+
+    def __init__(self, behind: dict[Key, Exception]) -> None:
+        self.behind = behind
         self.sent: dict[bytes, int] = {}
+        self.kept_back: list[Placed] = []
         self._failed: list[tuple[bytes, KafkaError]] = []
+        self._topics: dict[Key, str] = {}
+        self._instances: dict[int, Key] = {}
+
+    def takes(self, place: int, message: Message, topic: str) -> bool:
+        """Whether a message may go with the others; when not, nor may what follows of its instance."""
+        key = self._instances[place] = message.tenant, message.instance
+        if self._topics.setdefault(key, topic) == topic:
+            return True
+        self._topics[key] = NO_TOPIC
+        self.kept_back.append((place, message))
+        return False
+
+    def instances_of(self, refused: Mapping[int, Exception]) -> dict[Key, Exception]:
+        """Whose messages are refused; known only of those that may have several topics."""
+        return {self._instances[place]: refused[place] for place in refused if place in self._instances}
 
     def told(self, error: KafkaError | None, record: Any) -> None:
         """A message has arrived, or will not."""
         if error is not None:
             self._failed.append((record.value(), error))
 
-    def report(self, fates: Fates, *, complete: bool) -> None:
-        """Tell of all; when some are still under way nobody knows which, and all are sent again."""
-        fates.failed += [(self.sent.pop(value), _explained(error)) for value, error in self._failed]
+    def report(self, fates: Fates, *, complete: bool) -> Mapping[int, Exception]:
+        """Tell of all; when some are still under way nobody knows which, and all are sent again.
+
+        Answers with what was refused.
+        """
+        refused = {self.sent.pop(value): _explained(error) for value, error in self._failed}
+        fates.failed += refused.items()
         if complete:
             fates.arrived += self.sent.values()
+        return refused
 
 
 class Line:

@@ -8,11 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from headway.clock import milliseconds
-from headway.codec import Value
+from headway.codec import Value, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
 from headway.engine.service import LOG
 from headway.engine.tail import cursor_of, cursor_text
+from headway.engine.told import snapshot_of
 from headway.engine.watching import WatchingService
 from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError
@@ -137,7 +138,7 @@ class Mirror(WatchingService):
         page = await self._store.events(EventQuery(after=cursor, limit=self._page))
         self._held_back = page.held_back
         if page.events or not page.complete:
-            rows = await self._rows({(event.line.tenant, event.line.instance) for event in page.events})
+            rows = await self._rows({(event.tenant, event.instance) for event in page.events})
             await self._write(rows, cursor, page.cursor)
             self.tally["written"] += len(rows)
         return not page.complete
@@ -166,7 +167,8 @@ class Mirror(WatchingService):
     def _command(self, row: InstanceRow) -> Command:
         life = str(int(row.created_at.timestamp() * 1_000_000))
         expires = str(self._keep) if row.ended else ""
-        fields = [part for name in FIELDS for part in (name, _text(getattr(row, name)))]
+        told = replace(row, snapshot=snapshot_of(row, self._engine.charts))
+        fields = [part for name in FIELDS for part in (name, _text(getattr(told, name)))]
         return "EVAL", KEEP, 1, self.key((row.tenant, row.id)), life, row.seq, expires, *fields
 
     def look(self, changes: Changes) -> None:

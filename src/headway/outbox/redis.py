@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 try:
@@ -28,6 +28,7 @@ except ModuleNotFoundError as error:
     raise ModuleNotFoundError('Redis needs its client: pip install "headway[redis]"') from error
 
 from headway.clock import milliseconds
+from headway.codec import Value
 from headway.errors import InputError
 from headway.outbox.cloudevents import cloud_event
 from headway.outbox.destination import (
@@ -41,11 +42,15 @@ from headway.outbox.destination import (
     UnreachableError,
     Wants,
     deliver_one,
+    outward,
     several,
 )
 from headway.outbox.templates import Template
+from headway.store.rows import Key
 
 PAGE = 2_000
+MOST_BYTES = 4 * 1024 * 1024
+"""No more than this and one message goes in one script: it has to be there within the timeout."""
 REST_SECONDS = 1.0
 LONGEST_STREAM = 100_000
 GONE = (LostError, SlowError, OSError)
@@ -56,22 +61,39 @@ UNFIT_WORDS = frozenset({"LOADING", "CLUSTERDOWN", "MASTERDOWN", "OOM", "READONL
 
 Part = str | bytes | int
 Command = tuple[Part, ...]
-# A page is one script: carried out as a whole, and Redis answers only for what it does not take.
+# Many messages are one script: carried out as a whole, and Redis answers only for what it does not take. Each
+# comes with a number for its instance: what follows one that is not taken is not written before it.
 PUBLISH = """
-local problems = {}
-for i = 1, #ARGV, 2 do
-    local said = redis.pcall('PUBLISH', ARGV[i], ARGV[i + 1])
-    if type(said) == 'table' and said.err then table.insert(problems, {(i - 1) / 2, said.err}) end
+local problems, behind = {}, {}
+for i = 1, #ARGV, 3 do
+    local instance = ARGV[i]
+    local problem = behind[instance]
+    if not problem then
+        local said = redis.pcall('PUBLISH', ARGV[i + 1], ARGV[i + 2])
+        if type(said) == 'table' then problem = said.err end
+    end
+    if problem then
+        behind[instance] = problem
+        table.insert(problems, {(i - 1) / 3, problem})
+    end
 end
 return problems
 """
 ADD = """
-local problems = {}
+local problems, behind = {}, {}
 for i = 1, #KEYS do
-    local at = 4 * i - 2
-    local said = redis.pcall('XADD', KEYS[i], 'MAXLEN', '~', ARGV[1], '*', 'id', ARGV[at],
-        'type', ARGV[at + 1], 'subject', ARGV[at + 2], 'event', ARGV[at + 3])
-    if type(said) == 'table' and said.err then table.insert(problems, {i - 1, said.err}) end
+    local at = 5 * i - 3
+    local instance = ARGV[at]
+    local problem = behind[instance]
+    if not problem then
+        local said = redis.pcall('XADD', KEYS[i], 'MAXLEN', '~', ARGV[1], '*', 'id', ARGV[at + 1],
+            'type', ARGV[at + 2], 'subject', ARGV[at + 3], 'event', ARGV[at + 4])
+        if type(said) == 'table' then problem = said.err end
+    end
+    if problem then
+        behind[instance] = problem
+        table.insert(problems, {i - 1, problem})
+    end
 end
 return problems
 """
@@ -105,7 +127,7 @@ class RedisServer:
         except RedisError as error:
             raise DeliveryError(f"Redis: {_text(error)}") from None
 
-    async def call(self, script: str, keys: Sequence[str], values: Sequence[str | bytes | int]) -> Any:
+    async def call(self, script: str, keys: Sequence[Part], values: Sequence[Part]) -> Any:
         """The answer of a script, carried out as a whole. Raises UnreachableError and DeliveryError."""
         command = ("EVAL", script, len(keys), *keys, *values)
         try:
@@ -121,8 +143,22 @@ class RedisServer:
         await self._client.connection_pool.disconnect()
 
 
+class Entry(Value):
+    """A message as Redis gets it: its place in the page, whose it is, where it goes, and what is written."""
+
+    place: int
+    key: Key
+    target: bytes
+    parts: tuple[bytes, ...]
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it has on the wire."""
+        return len(self.target) + sum(map(len, self.parts))
+
+
 class RedisDestination(ABC):
-    """What channels and streams have in common: a page of messages in one script of Redis."""
+    """What channels and streams have in common: pages of messages in few scripts of Redis."""
 
     def __init__(
         self,
@@ -138,7 +174,7 @@ class RedisDestination(ABC):
         backoff: Backoff = SOON,
     ) -> None:
         self.name = name
-        self.wants = Wants(several(kinds), several(events), tenant)
+        self.wants = Wants(outward(kinds), several(events), tenant)
         self.terms = Terms(begins, PAGE, backoff, PAGE)
         self._place, self._source = Template(place), source
         self._server = RedisServer(server) if isinstance(server, str) else server
@@ -148,32 +184,54 @@ class RedisDestination(ABC):
         await deliver_one(self, message)
 
     async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
-        """Write messages in their order, and tell of each."""
-        letters: list[tuple[int, str, Message]] = []
+        """Write messages in their order, and tell of each; when Redis is not there the rest is not tried."""
+        behind: dict[Key, Exception] = {}
+        for entries in _shares(self._entries(messages, fates)):
+            sent = [entry for entry in entries if entry.key not in behind]
+            failed = {entry.place: behind[entry.key] for entry in entries if entry.key in behind}
+            failed |= await self._problems(sent) if sent else {}
+            behind |= {entry.key: failed[entry.place] for entry in sent if entry.place in failed}
+            fates.failed += failed.items()
+            fates.arrived += [entry.place for entry in sent if entry.place not in failed]
+            if any(isinstance(error, UnreachableError) for error in failed.values()):
+                return
+
+    def _entries(self, messages: Iterable[Message], fates: Fates) -> Iterator[Entry]:
+        """What can be written; what cannot fails by itself, with what follows of its instance."""
+        behind: dict[Key, Exception] = {}
         for place, message in enumerate(messages):
+            key = message.tenant, message.instance
+            if key in behind:
+                fates.failed.append((place, behind[key]))
+                continue
             try:
-                letters.append((place, self._place.fill(message), message))
-            except PermanentError as error:
+                entry = Entry(place, key, self._place.fill(message).encode(), self.parts(message))
+            except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
                 fates.failed.append((place, error))
-        if not letters:
-            return
-        places = [place for place, _, _ in letters]
+                if not isinstance(error, PermanentError):
+                    behind[key] = error
+                continue
+            yield entry
+
+    async def _problems(self, entries: Sequence[Entry]) -> dict[int, Exception]:
+        """Write a share of a page; answers what is wrong, by the place of the message."""
         try:
-            problems = await self.send([(name, message) for _, name, message in letters])
+            problems = await self.send(entries)
         except DeliveryError as error:
-            fates.failed += [(place, error) for place in places]
-            return
-        failed = {places[number]: _explained(said.decode(errors="replace")) for number, said in problems}
-        fates.failed += failed.items()
-        fates.arrived += [place for place in places if place not in failed]
+            return dict.fromkeys((entry.place for entry in entries), error)
+        return {entries[number].place: _explained(said.decode(errors="replace")) for number, said in problems}
 
     async def close(self) -> None:
         """Close the connections."""
         await self._server.close()
 
     @abstractmethod
-    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
-        """Hand over messages and where they go; answers which of them Redis refuses, and why."""
+    def parts(self, message: Message) -> tuple[bytes, ...]:
+        """What is written of a message."""
+
+    @abstractmethod
+    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
+        """Hand messages over; answers which of them Redis refuses, and why."""
 
 
 class RedisChannel(RedisDestination):
@@ -182,12 +240,16 @@ class RedisChannel(RedisDestination):
     def __init__(self, name: str, channel: str, server: str | RedisServer, **options: Any) -> None:
         super().__init__(f"redis-channel:{name}", channel, server, **options)
 
-    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
+    def parts(self, message: Message) -> tuple[bytes, ...]:
         """A CloudEvent as the payload."""
-        parts: list[Part] = []
-        for channel, message in letters:
-            parts += (channel, cloud_event(message, self._source))
-        found: Sequence[tuple[int, bytes]] = await self._server.call(PUBLISH, (), parts)
+        return (cloud_event(message, self._source),)
+
+    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
+        """Publish them."""
+        values: list[Part] = []
+        for number, entry in zip(_numbers(entries), entries, strict=True):
+            values += (number, entry.target, *entry.parts)
+        found: Sequence[tuple[int, bytes]] = await self._server.call(PUBLISH, (), values)
         return found
 
 
@@ -206,14 +268,39 @@ class RedisStream(RedisDestination):
         super().__init__(f"redis-stream:{name}", stream, server, **options)
         self._longest = longest
 
-    async def send(self, letters: Sequence[tuple[str, Message]]) -> Sequence[tuple[int, bytes]]:
+    def parts(self, message: Message) -> tuple[bytes, ...]:
         """The message's own id as a field, because the entry's is another at every attempt."""
-        parts: list[Part] = [self._longest]
-        for _, message in letters:
-            parts += (message.id, message.name, message.instance, cloud_event(message, self._source))
-        names = [name for name, _ in letters]
-        found: Sequence[tuple[int, bytes]] = await self._server.call(ADD, names, parts)
+        event = cloud_event(message, self._source)
+        return message.id.encode(), message.name.encode(), message.instance.encode(), event
+
+    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
+        """Append them."""
+        values: list[Part] = [self._longest]
+        for number, entry in zip(_numbers(entries), entries, strict=True):
+            values += (number, *entry.parts)
+        streams = [entry.target for entry in entries]
+        found: Sequence[tuple[int, bytes]] = await self._server.call(ADD, streams, values)
         return found
+
+
+def _shares(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
+    """Entries in their order, as many at a time as fit in one script."""
+    share: list[Entry] = []
+    size = 0
+    for entry in entries:
+        if share and size + entry.size > MOST_BYTES:
+            yield share
+            share, size = [], 0
+        share.append(entry)
+        size += entry.size
+    if share:
+        yield share
+
+
+def _numbers(entries: Sequence[Entry]) -> Iterator[int]:
+    """A number for the instance of each."""
+    numbers: dict[Key, int] = {}
+    return (numbers.setdefault(entry.key, len(numbers)) for entry in entries)
 
 
 def _explained(said: str) -> Exception:

@@ -14,12 +14,14 @@ from headway.engine.watching import WatchingService
 from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
 from headway.outbox.destination import Destination
+from headway.outbox.probe import Probe
 from headway.outbox.round import Round, Row, key_of
 from headway.store.port import Changes, LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor, Key, LetterRow, MessageRow
 
 LEASE = "30s"
 MOST_WAITING = 50_000
+MOST_TO_CHOOSE_FROM = 1_000
 
 
 class Relay(WatchingService):
@@ -50,6 +52,7 @@ class Relay(WatchingService):
         self._page = page or destination.terms.page
         self._most_waiting = most_waiting
         self._delivery = Delivery(self.name, destination, self._store.now, self.tally)
+        self._probe = Probe(self._delivery.breaker, destination.wants)
         self._forget()
 
     def _forget(self) -> None:
@@ -58,6 +61,7 @@ class Relay(WatchingService):
         self._cursor = self._settled = Cursor()
         self._blocked: dict[Key, set[int]] = {}
         self._waiting = 0
+        self._probe.forget()
         self._ahead: tuple[Cursor, MessagePage] | None = None
 
     async def turn(self) -> bool:
@@ -65,7 +69,7 @@ class Relay(WatchingService):
         try:
             now = await self._store.now()
             return await self._hold(now) and not self._delivery.is_quiet(now) and await self._go_on()
-        except Exception:
+        except (Exception, asyncio.CancelledError):
             # Nobody knows what of it was written.
             self._forget()
             raise
@@ -82,17 +86,26 @@ class Relay(WatchingService):
 
     async def _read(self) -> tuple[Sequence[LetterRow], MessagePage]:
         """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""
-        one, terms = self._delivery.is_probing, self.destination.terms
-        query = LetterQuery(
-            destination=self._consumer, dead=False, due=True, limit=1 if one else terms.at_once
+        is_probing = self._delivery.breaker.is_probing
+        limit = MOST_TO_CHOOSE_FROM if is_probing else self.destination.terms.at_once
+        due = await self._store.letters(
+            LetterQuery(destination=self._consumer, dead=False, due=True, limit=limit)
         )
-        due = await self._store.letters(query)
-        if (one and due) or self._waiting >= self._most_waiting:
-            return due, MessagePage([], self._cursor)
+        page = await self._new()
+        if not is_probing:
+            return due, page
+        if self._probe.end is None:
+            self._probe.end = await self._store.last_message()
+        return self._probe.chosen(due, page, self._cursor, self._blocked)
+
+    async def _new(self) -> MessagePage:
+        if self._waiting >= self._most_waiting:
+            return MessagePage([], self._cursor)
         ahead, self._ahead = self._ahead, None
-        if ahead is not None and ahead[0] == self._cursor and not one:
-            return due, ahead[1]
-        return due, await self._messages(self._cursor, 1 if one else self._page)
+        # A probe is chosen of what is there now, not of what was before the pause.
+        if ahead is not None and ahead[0] == self._cursor and not self._delivery.breaker.is_probing:
+            return ahead[1]
+        return await self._messages(self._cursor, self._page)
 
     async def _messages(self, after: Cursor, limit: int) -> MessagePage:
         wants = self.destination.wants

@@ -7,10 +7,9 @@ from inspect import isawaitable
 from typing import Literal
 
 from headway.errors import InputError
-from headway.outbox.destination import SOON, Backoff, Message, PermanentError, Terms, Wants, several
+from headway.outbox.destination import SENT, SOON, Backoff, Message, PermanentError, Terms, Wants, several
 
 Handler = Callable[[Message], Awaitable[None]]
-KINDS = frozenset({"topic", "webhook", "live", "log", "deliver"})
 
 
 class Subscriber:
@@ -34,8 +33,8 @@ class Subscriber:
     ) -> None:
         if not name or not callable(handler):
             raise InputError("a subscriber has a name, and an async function that is called")
-        if begins not in {"now", "first"} or not {*several(kinds)} <= KINDS:
-            raise InputError(f"a subscriber begins now or first, and hears of {', '.join(sorted(KINDS))}")
+        if begins not in {"now", "first"} or not {*several(kinds)} <= SENT:
+            raise InputError(f"a subscriber begins now or first, and hears of {', '.join(sorted(SENT))}")
         self.name = f"subscriber:{name}"
         self.wants = Wants(several(kinds), several(events), tenant)
         self.terms = Terms(begins, at_once, backoff)

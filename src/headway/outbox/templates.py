@@ -12,14 +12,15 @@ FIELD = re.compile(r"\{([^{}]*)\}")
 PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 OWN = ("tenant", "instance", "name", "kind", "id")
 """What every message has; these names are never looked for in its data."""
+OF_THE_INSTANCE = frozenset({"tenant", "instance"})
 LONGEST_VALUE = 200
 
 
 class Template:
     """A text with fields in braces: what a message has itself, or a path into its data.
 
-    A field that is not in the data is looked for in the data of the event within. Raises InputError when
-    the text is no template.
+    A field that is not in the data is looked for in the data of the event within. `is_one_per_instance`: all
+    messages of an instance give the same text. Raises InputError when the text is no template.
     """
 
     def __init__(self, text: str) -> None:
@@ -27,6 +28,7 @@ class Template:
         parts = FIELD.split(text)
         self._texts, self._paths = parts[::2], parts[1::2]
         self._looks_inside = any(path not in OWN for path in self._paths)
+        self.is_one_per_instance = all(path in OF_THE_INSTANCE for path in self._paths)
         if not text or any("{" in part or "}" in part for part in self._texts):
             raise InputError(f"not a template: {text!r}")
         for path in self._paths:

@@ -244,7 +244,12 @@ class Remote:
             raise
 
     async def _hand_back_later(self, worker: str, claiming: asyncio.Future[Sequence[WorkRow]]) -> None:
-        self._hand_back(worker, await claiming)
+        try:
+            rows = await claiming
+        except StoreError as error:
+            LOG.warning("a claim of %s, who has gone, has failed: %s", worker, error)
+            return
+        self._hand_back(worker, rows)
 
     def _hand_back(self, worker: str, rows: Sequence[WorkRow]) -> None:
         if rows:

@@ -32,7 +32,13 @@ class WaitingRoom:
         if not self._listens:
             self._listens = True
             self._engine.watch(self._changed)
-            await self._engine.store.listen(self._heard)
+            try:
+                await self._engine.store.listen(self._heard)
+            except Exception:
+                # The next one who comes tries again.
+                self._listens = False
+                self._engine.unwatch(self._changed)
+                raise
 
     def enter(self, claim: Claim) -> Waiting:
         """Stand in line; a call that comes from now on is heard."""
@@ -50,6 +56,8 @@ class WaitingRoom:
             self._lines.pop(waiting.line, None)
         if not self._lines and self._looking is not None:
             self._looking.cancel()
+            # Not done before its next step: who comes meanwhile must not count on it.
+            self._looking = None
 
     def call_next(self, line: Line) -> None:
         """There may be more for those who wait for this."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from headway.codec import as_json, decode, encode
+from headway.codec import as_json, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
+from headway.store.port import InstanceQuery
 from headway.store.rows import Key
 from headway.worker.progress import Progress
 from headway.worker.reports import Reports
@@ -18,6 +19,7 @@ from headway.worker.resources import Resources
 from headway.worker.running import Attempts, Reason, Running
 
 T = TypeVar("T")
+PAGE = 500
 
 
 class Lent(NamedTuple):
@@ -99,6 +101,17 @@ class Work:
     async def context(self) -> dict[str, Any]:
         """The instance's context as it was when the handler first asked."""
         return (await self.snapshot()).context
+
+    async def children(self, status: str | None = None) -> AsyncIterator[Snapshot]:
+        """The instance's children as they are now, or those with a status, in the order of their creation."""
+        query = InstanceQuery(tenant=self.tenant, parent=self.instance, status=status, limit=PAGE)
+        while True:
+            rows = await self._lent.engine.list(query)
+            for row in rows:
+                yield decode(Snapshot, row.snapshot)
+            if len(rows) < PAGE:
+                return
+            query = replace(query, after=rows[-1].id)
 
     def progress(
         self,
