@@ -201,7 +201,18 @@ def test_progress_maps_the_workers_share_into_the_range_of_the_state() -> None:
     assert journey.snapshot.progress == 40
     assert journey.snapshot.counters == {"pages": 3}
     (message,) = [effect for effect in told.effects if isinstance(effect, Message)]
-    assert message.data == {"instance": "it", "step": "paying", "pct": 40.0, "message": "paying 7: signing"}
+    assert (message.kind, message.name) == ("live", "progress")
+    assert message.data == {
+        "instance": "it",
+        "step": "paying",
+        "pct": 40.0,
+        "message": "paying 7: signing",
+        "attempt": 1,
+        "fraction": 0.5,
+        "eta_seconds": None,
+        "counters": {"pages": 3},
+    }
+    assert not told.history
     journey.work_done()
     assert journey.snapshot.progress == 60
 

@@ -210,6 +210,10 @@ def test_work_moves_in_the_range_of_the_phase_around_it() -> None:
         "step": "filling",
         "pct": 45.0,
         "message": "{total} of 9",
+        "attempt": 1,
+        "fraction": 0.5,
+        "eta_seconds": None,
+        "counters": {},
     }
 
 

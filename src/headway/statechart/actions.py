@@ -28,6 +28,7 @@ from headway.statechart.expressions import (
     parse_or_failing,
     truthy,
 )
+from headway.statechart.marks import HIDDEN
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.terms import Making
@@ -97,7 +98,7 @@ def call(draft: Draft, name: str) -> Any:
     except Veto:
         raise
     except Exception as error:
-        raise Fault(f"{name} failed: {type(error).__name__}: {error}") from error
+        raise Fault(f"{name} failed: {draft.told(error)}") from error
 
 
 _EXPRESSIONS: dict[str, Expression] = {}
@@ -190,7 +191,7 @@ def _clear(draft: Draft, action: model.Clear) -> None:
 def _count(draft: Draft, action: model.Count) -> None:
     by = action.by if action.expr is None else value_of(draft, action.expr)
     if not isinstance(by, int) or isinstance(by, bool):
-        raise Fault(f"the counter {action.name} counts whole numbers, not {by!r}")
+        raise Fault(f"the counter {action.name} counts whole numbers, not {_quoted(draft, by)}")
     counters = draft.own("counters")
     counters[action.name] = counters.get(action.name, 0) + by
 
@@ -212,6 +213,11 @@ def payload_of(draft: Draft, payload: model.Payload) -> Any:
     return data
 
 
+def _quoted(draft: Draft, value: object) -> str:
+    """A value in an error: nobody knows of what an expression has made it."""
+    return repr(value) if draft.chart.secrets is None else HIDDEN
+
+
 def _send(draft: Draft, action: model.Send) -> None:
     send_id = action.id
     if action.id_location is not None:
@@ -227,7 +233,7 @@ def _send(draft: Draft, action: model.Send) -> None:
     data = payload_of(draft, action.payload)
     _spend(draft, 1 + len(encode(data)) // 100)
     if kind not in SCXML_TYPES:
-        raise Fault(f"no way to send as {kind!r}", send_id=send_id)
+        raise Fault(f"no way to send as {_quoted(draft, kind)}", send_id=send_id)
     if name is None:
         raise Fault("an event needs a name", send_id=send_id)
     _dispatch(draft, action, target, Event(name, data, ref=send_id))
@@ -248,23 +254,23 @@ def _dispatch(draft: Draft, action: model.Send, target: str | None, event: Event
             Deliver(id=draft.identify(), to=target.removeprefix("#_scxml_"), event=name, data=data)
         )
     elif target.startswith("#_scxml_") or target == "#_parent":
-        raise Fault(f"no session {target!r}", "error.communication", send_id)
+        raise Fault(f"no session {_quoted(draft, target)}", "error.communication", send_id)
     else:
-        raise Fault(f"not a target: {target!r}", send_id=send_id)
+        raise Fault(f"not a target: {_quoted(draft, target)}", send_id=send_id)
 
 
 def _delay(draft: Draft, action: model.Send) -> int:
     if action.delay_expr is None:
         return action.delay
-    return as_delay(value_of(draft, action.delay_expr))
+    return as_delay(draft, value_of(draft, action.delay_expr))
 
 
-def as_delay(value: Any) -> int:
+def as_delay(draft: Draft, value: Any) -> int:
     """Milliseconds of a value that a function or an expression made; raises Fault."""
     try:
         return milliseconds(value)
     except (ValueError, TypeError) as error:
-        raise Fault(str(error)) from error
+        raise Fault(str(error) if draft.chart.secrets is None else "not a duration") from error
 
 
 def set_timer(
@@ -357,8 +363,15 @@ def _publish(draft: Draft, action: model.Publish) -> None:
         told = event.data if secrets is None else secrets.event(event.name, event.data)
         data = {"instance": draft.base.instance, "event": event.name, "data": told}
     draft.effects.append(
-        Message(id=draft.identify(), kind=action.kind, name=fill(draft, action.name), data=data)
+        Message(id=draft.identify(), kind=action.kind, name=_told_name(draft, action.name), data=data)
     )
+
+
+def _told_name(draft: Draft, template: str) -> str:
+    """A text for the outside, filled with what may be told."""
+    if "{" not in template:
+        return template
+    return filled(template, {"instance": draft.base.instance, **draft.tellable(draft.context)})
 
 
 def _spawn(draft: Draft, action: model.Spawn) -> None:

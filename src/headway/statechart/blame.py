@@ -8,6 +8,7 @@ from datetime import datetime
 from headway.codec import from_data, to_data
 from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart
+from headway.statechart.marks import told_error
 from headway.statechart.snapshot import Event, OpenAsk, Snapshot, Timer
 from headway.statechart.tree import HISTORY
 
@@ -20,7 +21,7 @@ def bad_input(
         return InputError(wrong)
     if isinstance(error, OverflowError):
         return InputError(f"a time or a number is too large: {error}")
-    return InternalError(f"{type(error).__name__}: {error}")
+    return InternalError(told_error(error, hides=chart.secrets is not None))
 
 
 def _wrong(chart: Chart, snapshot: object, event: object, *, now: object, facts: object) -> Iterator[str]:

@@ -213,8 +213,8 @@ def _wait(draft: Draft, wait: int | model.Condition) -> int:
     if isinstance(wait, int):
         return wait
     if isinstance(wait, model.Named):
-        return as_delay(call(draft, wait.name))
-    return as_delay(value_of(draft, wait.text))
+        return as_delay(draft, call(draft, wait.name))
+    return as_delay(draft, value_of(draft, wait.text))
 
 
 def _carried_asks(passage: Passage) -> dict[str, OpenAsk]:

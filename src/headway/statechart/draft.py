@@ -11,6 +11,7 @@ from typing import Any
 from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
+from headway.statechart.marks import told_error
 from headway.statechart.refusal import Objection
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
 from headway.statechart.tree import Node
@@ -120,9 +121,16 @@ class Draft(Scratch):
 
     def tell(self, fields: Sequence[str]) -> dict[str, Any]:
         """Fields of the context for somebody outside, without what is sensitive."""
-        told = {field: self.context.get(field) for field in fields}
+        return self.tellable({field: self.context.get(field) for field in fields})
+
+    def tellable(self, context: dict[str, Any]) -> dict[str, Any]:
+        """A context, or fields of it, without what is sensitive."""
         secrets = self.chart.secrets
-        return told if secrets is None else secrets.context(told)
+        return context if secrets is None else secrets.context(context)
+
+    def told(self, error: Exception) -> str:
+        """An error of a function, in words that repeat nothing sensitive."""
+        return told_error(error, hides=self.chart.secrets is not None)
 
     def snapshot(self) -> Snapshot:
         """The snapshot after the step."""

@@ -268,10 +268,10 @@ def set_after(draft: Draft, node: Node, arc: Arc) -> None:
         if isinstance(after, int):
             wait = after
         elif isinstance(after, model.Named):
-            wait = as_delay(call(draft, after.name))
+            wait = as_delay(draft, call(draft, after.name))
         else:
             assert after is not None
-            wait = as_delay(value_of(draft, after.text))
+            wait = as_delay(draft, value_of(draft, after.text))
         set_timer(draft, wait, arc.model.events[0], node.id)
     except Fault as fault:
         raise Veto("fault", f"the delay of {arc.name}: {fault}") from fault

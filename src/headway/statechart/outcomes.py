@@ -99,8 +99,10 @@ def work_progress(draft: Draft, event: Event) -> Event:
     reached = low + (high - low) * float(fraction)
     # Several pieces of work may share the range of a state around them: none takes back what another did.
     draft.progress = reached if phase.id == state else max(draft.progress, reached)
-    said = filled(phase.model.says, {**draft.context, **data})
+    said = filled(phase.model.says, draft.tellable({**draft.context, **data}))
     report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
+    report |= {"attempt": event.attempt, "fraction": fraction, "eta_seconds": data.get("eta_seconds")}
+    report["counters"] = {name: draft.counters[name] for name in map(str, counted)}
     draft.effects.append(Message(id=draft.identify(), kind="live", name="progress", data=report))
     draft.finished = True
     return event

@@ -20,6 +20,7 @@ from headway.statechart.chart import Chart
 from headway.statechart.draft import NOTHING, Draft, draft_of
 from headway.statechart.effects import ReportToParent
 from headway.statechart.follow import follow
+from headway.statechart.marks import told_error
 from headway.statechart.moves import computed_status, end
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
@@ -121,7 +122,7 @@ def _passage(
 ) -> Passage | None:
     """The instance where it will stand, without what it holds; None when nobody says where that is."""
     rule = rule_for(new, snapshot.version)
-    context = _context(new, rule, snapshot, problems)
+    context = _context(old, new, snapshot, problems)
     came = _destinations(old, new, snapshot, problems)
     if problems:
         return None
@@ -138,10 +139,11 @@ def _passage(
     return passage
 
 
-def _context(new: Chart, rule: model.Upgrade, snapshot: Snapshot, problems: list[str]) -> dict[str, Any]:
+def _context(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, Any]:
+    rule = rule_for(new, snapshot.version)
     context = {name: value for name, value in snapshot.context.items() if name not in rule.drops}
     if rule.context is not None:
-        updates = as_json(_called(new, rule.context, snapshot))
+        updates = as_json(_called(old, new, rule.context, snapshot))
         if not isinstance(updates, dict):
             raise InputError(
                 f"{rule.context} answered with {type(updates).__name__}: it answers with updates"
@@ -161,11 +163,12 @@ def _context(new: Chart, rule: model.Upgrade, snapshot: Snapshot, problems: list
     return cleaned
 
 
-def _called(new: Chart, name: str, snapshot: Snapshot) -> Any:
+def _called(old: Chart, new: Chart, name: str, snapshot: Snapshot) -> Any:
     try:
         return new.functions[name](deepcopy(snapshot))
     except Exception as error:
-        raise InputError(f"{name} failed: {type(error).__name__}: {error}") from error
+        hides = not (old.secrets is new.secrets is None)
+        raise InputError(f"{name} failed: {told_error(error, hides=hides)}") from error
 
 
 def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, str]:
@@ -174,7 +177,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
     came: dict[str, str] = {}
     for state in snapshot.states:
         to = rule.states.get(state, (state,))
-        for name in _chosen(new, to, snapshot) if isinstance(to, model.Named) else to:
+        for name in _chosen(old, new, to, snapshot) if isinstance(to, model.Named) else to:
             node = new.nodes.get(name)
             if node is None or not node.atomic:
                 problems.append(_homeless(state, name, node))
@@ -199,8 +202,8 @@ def _homeless(state: str, name: str, node: Node | None) -> str:
     return f"{state} goes to {name}, which does not exist"
 
 
-def _chosen(new: Chart, function: model.Named, snapshot: Snapshot) -> tuple[str, ...]:
-    chosen = _called(new, function.name, snapshot)
+def _chosen(old: Chart, new: Chart, function: model.Named, snapshot: Snapshot) -> tuple[str, ...]:
+    chosen = _called(old, new, function.name, snapshot)
     names = (chosen,) if isinstance(chosen, str) else chosen
     if isinstance(names, (list, tuple)) and all(isinstance(name, str) for name in names):
         return tuple(names)
@@ -261,7 +264,9 @@ def _renamed(passage: Passage, names: Iterable[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         to = passage.rule.states.get(name, (name,))
-        found += _chosen(passage.new, to, passage.snapshot) if isinstance(to, model.Named) else to
+        if isinstance(to, model.Named):
+            to = _chosen(passage.old, passage.new, to, passage.snapshot)
+        found += to
     return list(dict.fromkeys(found))
 
 

@@ -175,7 +175,7 @@ def verdict(draft: Draft, name: str, guard: object) -> Denial | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return Denial("fault", f"{name} failed: {type(error).__name__}: {error}")
+        return Denial("fault", f"{name} failed: {draft.told(error)}")
     if isinstance(answer, No):
         return Denial("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]

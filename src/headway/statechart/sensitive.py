@@ -9,17 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from headway.statechart.marks import HIDDEN, Place, Schema, has_mark, is_marked, meant, ready
 from headway.statechart.tree import ANY, Arc, descriptor
 from headway.statechart.types import DataType
 
-HIDDEN = "[redacted]"
-MARKS = ("sensitive", "writeOnly")
-COMBINED = ("anyOf", "oneOf", "allOf")
 MOST_NAMES = 1_024
-
-Schema = Mapping[str, Any]
-Place = tuple[Schema, Schema]
-"""A part of a schema, and the definitions it may refer to."""
 
 
 class Secrets:
@@ -27,11 +21,12 @@ class Secrets:
 
     def __init__(self, arcs: Iterable[Arc], context: DataType | None) -> None:
         typed = [(arc, arc.takes or arc.form) for arc in arcs]
+        marked = {kind: _marked(kind) for _, kind in typed if kind is not None}
         self._events = [
-            (descriptor(event), places)
+            (descriptor(event), marked[kind])
             for arc, kind in typed
             for event in arc.model.events
-            if kind is not None and (places := _marked(kind))
+            if kind is not None and marked[kind]
         ]
         self._context = [] if context is None else _marked(context)
         self._known: dict[str, Sequence[Place]] = {}
@@ -49,9 +44,10 @@ class Secrets:
                 self._known[name] = places
         return _told(places, data)
 
-    def context(self, data: Any) -> Any:
+    def context(self, data: Mapping[str, Any]) -> dict[str, Any]:
         """A context, or some fields of it, as it may be told."""
-        return _told(self._context, data)
+        told = _told(self._context, data)
+        return dict.fromkeys(data, HIDDEN) if told is HIDDEN else told
 
 
 def _concerns(own: str, name: str) -> bool:
@@ -60,53 +56,32 @@ def _concerns(own: str, name: str) -> bool:
 
 
 def _marked(kind: DataType) -> list[Place]:
-    """The schemas of a type in which something is marked: by the names it has, and by those it may have."""
-    return [(schema, schema.get("$defs", {})) for schema in kind.schemas() if _has_mark(schema)]
-
-
-def _has_mark(schema: object) -> bool:
-    pending = [schema]
-    while pending:
-        part = pending.pop()
-        if isinstance(part, Mapping):
-            if _is_marked(part):
-                return True
-            pending += part.values()
-        elif isinstance(part, list):
-            pending += part
-    return False
-
-
-def _is_marked(part: Schema) -> bool:
-    return any(part.get(mark) is True for mark in MARKS)
+    """The schemas of a type in which something is marked, by each name that a field may have."""
+    return [(made, made.get("$defs", {})) for made in map(ready, kind.schemas()) if has_mark(made)]
 
 
 def _told(places: Sequence[Place], data: Any) -> Any:
     if not places or data is None:
         return data
-    meant = list(_meant(places))
-    if any(_is_marked(part) for part, _ in meant):
+    found = list(meant(places))
+    if any(is_marked(part) for part, _ in found):
         return HIDDEN
     hide = PARTS.get(type(data))
-    return data if hide is None else hide(meant, data)
-
-
-def _meant(places: Sequence[Place]) -> Iterator[Place]:
-    """The places themselves, and all that they refer to or combine."""
-    pending, seen = [*places], set()
-    while pending:
-        part, names = pending.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        yield part, names
-        if isinstance(reference := part.get("$ref"), str):
-            pending.append((names.get(reference.rpartition("/")[2], {}), names))
-        pending += [(each, names) for word in COMBINED for each in part.get(word, ())]
+    return data if hide is None else hide(found, data)
 
 
 def _told_fields(places: Sequence[Place], data: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _told([*_of_field(places, name)], value) for name, value in data.items()}
+    told = {name: _told([*_of_field(places, name)], value) for name, value in data.items()}
+    keys = [(part["propertyNames"], names) for part, names in places if "propertyNames" in part]
+    if not any(is_marked(part) for part, _ in meant(keys)):
+        return told
+    fields = {name for part, _ in places for name in part.get("properties", ())}
+    return {_told_key(name, at, fields): value for at, (name, value) in enumerate(told.items(), 1)}
+
+
+def _told_key(name: str, at: int, fields: Iterable[str]) -> str:
+    """One name for each, or what belongs to different keys would be one."""
+    return name if name in fields else f"{HIDDEN} {at}"
 
 
 def _of_field(places: Sequence[Place], name: str) -> Iterator[Place]:
@@ -114,7 +89,12 @@ def _of_field(places: Sequence[Place], name: str) -> Iterator[Place]:
         if name in part.get("properties", {}):
             yield part["properties"][name], names
             continue
-        others = [part.get("additionalProperties"), *part.get("patternProperties", {}).values()]
+        # A tuple with names may come as a mapping, too.
+        others = [
+            part.get("additionalProperties"),
+            *part.get("patternProperties", {}).values(),
+            *_items(part),
+        ]
         yield from ((other, names) for other in others if isinstance(other, Mapping))
 
 
