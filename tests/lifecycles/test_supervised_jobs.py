@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from headway.lifecycles.supervision.chart import Job, Worker
-from headway.statechart.effects import Deliver, SpawnChild, StoreRecord
+from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
+from headway.statechart.effects import SpawnChild, StoreRecord
 from headway.statechart.snapshot import Event, person
 from tests.lifecycles.world import World
 
@@ -16,22 +16,45 @@ HAND = person("hand", "worker")
 USER = person("ann", "user")
 
 
-def job_in(state: str, free_workers: int = 10, **context: Any) -> World:
+def world_with(workers: int = 10, capacity: int = 1) -> World:
+    """A supervisor, and workers on duty."""
+    world = World(Job, Worker, Supervisor)
+    world.create(Supervisor, "boss")
+    for number in range(workers):
+        world.create(Worker, f"w{number}", supervisor="boss", capacity=capacity)
+        world.send(Worker.start_task({}), f"w{number}")
+    return world
+
+
+def submit(world: World, name: str = "it", **context: Any) -> None:
+    """A new job, which has been validated."""
+    world.create(Job, name, **{"task_description": "count to ten", "supervisor": "boss", **context})
+    world.send(Job.validate(), name)
+
+
+def job_in(state: str, **context: Any) -> World:
     """A job that has come to a state by its events."""
-    world = World(Job, Worker, free_workers=free_workers)
-    world.create(Job, **{"task_description": "count to ten", **context})
+    waits = state in {"SUBMITTED", "PENDING", "CANCELED"}
+    world = world_with(0 if waits else 10)
+    world.create(Job, **{"task_description": "count to ten", "supervisor": "boss", **context})
     for event in JOB_PATHS[state]:
         world.send(event)
     assert world.status() == state
     return world
 
 
+def workers_of(world: World, job: str = "it") -> list[str]:
+    """Who works for a job."""
+    return list(world.of[job].context["workers"].values())
+
+
+ALLOCATE = Job.allocate_resources({"workers": ["w0"]})
 JOB_PATHS: dict[str, list[Event]] = {
     "SUBMITTED": [],
     "PENDING": [Job.validate()],
-    "RUNNING": [Job.validate(), Job.allocate_resources()],
-    "COMPLETED": [Job.validate(), Job.allocate_resources(), Job.success({"result": 10}, by=HAND)],
-    "FAILED": [Job.validate(), Job.allocate_resources(), Job.error({"code": "E1"}, by=HAND)],
+    "RUNNING": [Job.validate()],
+    "COMPLETED": [Job.validate(), Job.success({"result": 10}, by=HAND)],
+    "FAILED": [Job.validate(), Job.error({"code": "E1"}, by=HAND)],
     "CANCELED": [Job.cancel(by=USER)],
 }
 
@@ -50,14 +73,14 @@ def test_a_job_reaches_each_state(state: str) -> None:
 @pytest.mark.parametrize(
     ("state", "event", "code"),
     [
-        ("SUBMITTED", Job.allocate_resources(), "illegal"),
+        ("SUBMITTED", ALLOCATE, "illegal"),
         ("SUBMITTED", Job.success({}), "illegal"),
         ("PENDING", Job.validate(), "already"),
         ("PENDING", Job.success({}), "illegal"),
-        ("COMPLETED", Job.allocate_resources(), "terminal"),
+        ("COMPLETED", ALLOCATE, "terminal"),
         ("COMPLETED", Job.cancel(), "terminal"),
-        ("FAILED", Job.allocate_resources(), "terminal"),
-        ("CANCELED", Job.allocate_resources(), "terminal"),
+        ("FAILED", ALLOCATE, "terminal"),
+        ("CANCELED", ALLOCATE, "terminal"),
         ("CANCELED", Job.cancel(), "already"),
     ],
 )
@@ -72,7 +95,7 @@ def test_forbidden_pairs_of_a_job(state: str, event: Event, code: str) -> None:
     [
         ("SUBMITTED", {"validate", "cancel"}),
         ("PENDING", {"allocate_resources", "cancel"}),
-        ("RUNNING", {"success", "error", "cancel", "worker_crash", "worker_done", "delegate"}),
+        ("RUNNING", {"success", "error", "cancel", "worker_crash", "reallocate", "task_done", "delegate"}),
         ("FAILED", set()),
     ],
 )
@@ -91,7 +114,6 @@ def test_every_live_job_is_canceled_by_hand_or_by_time(state: str, how: str) -> 
     if how == "cancel":
         world.send(Job.cancel(by=USER))
     else:
-        world.facts = {"free_workers": 0}
         world.pass_time(59)
         assert world.status() == state
         world.pass_time(2)
@@ -99,33 +121,41 @@ def test_every_live_job_is_canceled_by_hand_or_by_time(state: str, how: str) -> 
 
 
 @pytest.mark.mission("SUP-J")
-def test_a_valid_job_is_stored_and_its_workers_are_started() -> None:
-    """Validation stores the job; allocation creates as many workers as wanted and gives each its task."""
+def test_a_valid_job_is_stored_and_given_to_workers() -> None:
+    """Validation stores the job; as many workers as it wants get their part of it, each another one."""
     world = job_in("RUNNING", worker_count=3)
     (stored,) = world.found(StoreRecord)
     assert (stored.kind, stored.key) == ("job", "it")
-    assert [world.status(worker) for worker in world.children()] == ["RUNNING"] * 3
-    assert world.of["it"].children == {"RUNNING": 3}
+    assert len(set(workers_of(world))) == 3
+    parts = [world.of[worker].context["tasks"] for worker in workers_of(world)]
+    assert [(part["number"], part["of"], part["job"]) for (part,) in parts] == [
+        (number, 3, "it") for number in range(3)
+    ]
 
 
 @pytest.mark.mission("SUP-J")
-def test_a_job_succeeds_when_all_its_workers_have() -> None:
-    """The last worker to complete completes the job."""
+def test_a_job_succeeds_when_all_its_parts_are_done() -> None:
+    """The last worker to finish completes the job, whose result is that of all parts in their order."""
     world = job_in("RUNNING", worker_count=2)
-    first, second = world.children()
-    world.done(first)
+    first, second = workers_of(world)
+    world.done(second, result="b")
     assert world.status() == "RUNNING"
-    world.done(second)
-    assert world.status() == "COMPLETED"
+    world.done(first, result="a")
+    assert (world.status(), world.of["it"].context["result"]) == ("COMPLETED", ["a", "b"])
+    assert world.of["boss"].context["hands"][first]["tasks"] == []
 
 
 @pytest.mark.mission("SUP-J")
-@pytest.mark.parametrize("end", [Job.success({"result": 1}, by=HAND), Job.error({"code": "E1"}, by=HAND)])
+@pytest.mark.parametrize(
+    "end", [Job.success({"result": 1}, by=HAND), Job.error({"code": "E1"}, by=HAND), Job.cancel(by=USER)]
+)
 def test_the_end_of_a_job_releases_its_workers(end: Event) -> None:
-    """Whatever ends a running job, its workers are terminated."""
+    """Whatever ends a running job: its workers drop it and have room for others."""
     world = job_in("RUNNING", worker_count=2)
+    workers = workers_of(world)
     world.send(end)
-    assert [world.status(worker) for worker in world.children()] == ["TERMINATED"] * 2
+    assert [world.of[worker].context["tasks"] for worker in workers] == [[], []]
+    assert all(not hand["tasks"] for hand in world.of["boss"].context["hands"].values())
 
 
 @pytest.mark.mission("SUP-JX", "SUP-R")
@@ -159,7 +189,7 @@ def test_the_limits_themselves_are_valid(context: dict[str, Any]) -> None:
 
 @pytest.mark.mission("SUP-JX", "ENG-12")
 def test_canceling_a_job_cancels_its_children_all_the_way_down() -> None:
-    """Sub-jobs are canceled, theirs too, and every worker is terminated."""
+    """Sub-jobs are canceled, theirs too, and no worker is left with any of them."""
     world = job_in("RUNNING")
     delegate = Job.delegate({"task_description": "a part"}, by=HAND)
     chain = ["it"]
@@ -167,11 +197,10 @@ def test_canceling_a_job_cancels_its_children_all_the_way_down() -> None:
         world.send(delegate, chain[-1])
         chain.append(world.children(chain[-1])[-1])
         world.send(Job.validate(), chain[-1])
-        world.send(Job.allocate_resources(), chain[-1])
+    assert {world.status(job) for job in chain} == {"RUNNING"}
     world.send(Job.cancel(by=USER))
     assert {world.status(job) for job in chain} == {"CANCELED"}
-    workers = [name for name, each in world.of.items() if each.chart == Worker.chart.name]
-    assert {world.status(worker) for worker in workers} == {"TERMINATED"}
+    assert all(not world.of[f"w{number}"].context["tasks"] for number in range(10))
     assert [world.of[job].depth for job in chain] == [0, 1, 2]
 
 
@@ -184,29 +213,116 @@ def test_the_deepest_job_has_no_sub_jobs() -> None:
 
 
 @pytest.mark.mission("SUP-R")
-def test_a_crashed_worker_is_replaced_while_the_job_runs_on() -> None:
-    """Each crash brings a new, started worker; after the last replacement a further crash fails the job."""
-    world = job_in("RUNNING")
+@pytest.mark.parametrize("code", ["crashed", "lost"])
+def test_a_crashed_worker_is_replaced_while_the_job_runs_on(code: str) -> None:
+    """Each crash brings a new worker that is at the job; after the last replacement a crash fails the job."""
+    world = world_with(1)
+    submit(world)
     for crash in range(3):
-        world.failed("lost", world.children()[-1])
-        assert world.status() == "RUNNING"
-        assert len(world.found(SpawnChild)) == crash + 2
-        assert world.status(world.children()[-1]) == "RUNNING"
-    world.failed("lost", world.children()[-1])
+        (worker,) = workers_of(world)
+        world.failed(code, worker)
+        (other,) = workers_of(world)
+        assert (world.status(worker), world.status(other), world.status()) == ("FAILED", "RUNNING", "RUNNING")
+        assert len(world.found(SpawnChild)) == crash + 1
+        assert world.of[other].context["stands_in_for"] == worker
+        assert [task["job"] for task in world.of[other].context["tasks"]] == ["it"]
+    world.failed(code, workers_of(world)[0])
     assert world.status() == "FAILED"
     assert "worker_crash" in world.of["it"].context["error"]
+    assert world.of["boss"].context["orphans"] == []
 
 
 @pytest.mark.mission("SUP-R")
-def test_a_job_without_resources_waits_and_tries_again() -> None:
-    """Without free workers the job stays PENDING and says why; it runs at the first try that finds some."""
-    world = job_in("PENDING", free_workers=1, worker_count=2)
-    assert "2 workers are needed, 1 are free" in world.refused(Job.allocate_resources()).message
-    world.pass_time(60)
+def test_an_error_of_the_task_fails_the_job_and_the_worker_is_replaced() -> None:
+    """An unrecoverable error ends worker and job; its other tasks are done by the one in its place."""
+    world = world_with(1, capacity=2)
+    submit(world, "bad")
+    submit(world, "good")
+    world.failed("unrecoverable", "w0", message="out of ideas")
+    assert [world.status(name) for name in ("w0", "bad", "good")] == ["FAILED", "FAILED", "RUNNING"]
+    assert world.of["bad"].context["error"] == "unrecoverable: out of ideas"
+    (other,) = workers_of(world, "good")
+    assert [task["job"] for task in world.of[other].context["tasks"]] == ["good"]
+    world.done(other)
+    assert world.status("good") == "COMPLETED"
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+def test_a_job_without_resources_waits_until_there_are_some() -> None:
+    """Without free workers a job stays PENDING, and runs with the worker that makes up the number."""
+    world = world_with(1)
+    submit(world, worker_count=2)
+    few = Job.allocate_resources({"workers": ["w0"]})
+    assert "2 workers are needed, 1 are free" in world.refused(few).message
     assert world.status() == "PENDING"
-    world.facts = {"free_workers": 2}
-    world.pass_time(5)
+    world.create(Worker, "w1", supervisor="boss")
+    assert world.status() == "PENDING"
+    world.send(Worker.start_task({}), "w1")
     assert world.status() == "RUNNING"
+
+
+@pytest.mark.mission("SUP-RUN")
+def test_jobs_get_workers_in_their_order() -> None:
+    """A worker has no more tasks than places; a free place goes to the job that has waited longest."""
+    world = world_with(2, capacity=2)
+    for number in range(6):
+        submit(world, f"j{number}")
+    states = [world.status(f"j{number}") for number in range(6)]
+    assert states == ["RUNNING"] * 4 + ["PENDING"] * 2
+    assert [len(world.of[name].context["tasks"]) for name in ("w0", "w1")] == [2, 2]
+    world.done("w1")
+    assert (world.status("j4"), world.status("j5")) == ("RUNNING", "PENDING")
+
+
+@pytest.mark.mission("SUP-RUN")
+def test_a_job_that_needs_many_does_not_keep_others_waiting() -> None:
+    """A job for which there are too few workers is passed over, and keeps its place in the row."""
+    world = world_with(1)
+    submit(world, "large", worker_count=2)
+    submit(world, "small")
+    assert (world.status("large"), world.status("small")) == ("PENDING", "RUNNING")
+
+
+@pytest.mark.mission("SUP-RUN")
+@pytest.mark.parametrize("event", ["pause", "terminate"])
+def test_a_worker_that_is_away_gets_nothing(event: str) -> None:
+    """Nobody is allocated a worker that is paused or gone, and a paused one keeps its tasks."""
+    world = world_with(1, capacity=2)
+    submit(world, "first")
+    world.send(Event(event), "w0")
+    submit(world, "second")
+    assert (world.status("first"), world.status("second")) == ("RUNNING", "PENDING")
+    if event == "pause":
+        world.send(Worker.resume(), "w0")
+        assert [task["job"] for task in world.of["w0"].context["tasks"]] == ["first", "second"]
+    else:
+        assert world.of["boss"].context["orphans"] == ["first#0"]
+
+
+@pytest.mark.mission("SUP-RUN")
+def test_the_tasks_of_a_terminated_worker_go_to_others() -> None:
+    """A job whose worker is taken away stays RUNNING and goes on with the next that is free."""
+    world = world_with(1)
+    submit(world)
+    world.send(Worker.terminate(), "w0")
+    assert world.status() == "RUNNING"
+    world.create(Worker, "w1", supervisor="boss")
+    world.send(Worker.start_task({}), "w1")
+    assert workers_of(world) == ["w1"]
+    world.done("w1")
+    assert world.status() == "COMPLETED"
+
+
+@pytest.mark.mission("SUP-J")
+def test_a_canceled_job_is_not_given_workers() -> None:
+    """Who waits no longer is forgotten."""
+    world = world_with(0)
+    submit(world)
+    world.send(Job.cancel(by=USER))
+    world.create(Worker, "w1", supervisor="boss")
+    world.send(Worker.start_task({}), "w1")
+    assert world.of["w1"].context["tasks"] == []
+    assert world.of["boss"].context["waiting"] == []
 
 
 @pytest.mark.mission("SUP-J")
@@ -215,13 +331,3 @@ def test_a_job_knows_its_actors(event: Callable[..., Event]) -> None:
     """Who has no part in a job can neither end nor cancel it."""
     data = {"code": "E1"} if event is Job.error else {}
     assert job_in("RUNNING").refused(event(data, by=person("eve", "visitor"))).code == "actor"
-
-
-@pytest.mark.mission("SUP-R")
-def test_a_workers_failure_reaches_its_job_as_a_message() -> None:
-    """A worker tells its job what became of it, so that a sub-job's end is never taken for a crash."""
-    world = job_in("RUNNING")
-    (worker,) = world.children()
-    world.failed("lost", worker)
-    told = [effect for effect in world.found(Deliver) if effect.to == "it"]
-    assert [(each.event, each.data) for each in told] == [("worker_crash", {"error": "lost"})]

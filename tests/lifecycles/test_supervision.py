@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headway.lifecycles.supervision.chart import Job, Worker
+from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.statechart.check import check
 from headway.statechart.define import Statechart
 from headway.statechart.effects import CancelWork, StartWork, WriteLog
@@ -19,13 +19,13 @@ START = Worker.start_task({"tasks": ["t1", "t2"]}, by=BOSS)
 PAUSE, RESUME, TERMINATE = Worker.pause(by=BOSS), Worker.resume(by=BOSS), Worker.terminate(by=BOSS)
 COMPLETE = Worker.complete_tasks(by=HAND)
 BREAK = Worker.error_unrecoverable({"code": "unrecoverable", "message": "out of ideas"}, by=HAND)
-DONE = [Worker.task_done({"task": task}, by=HAND) for task in ("t1", "t2")]
+ON_DUTY = Worker.start_task({}, by=BOSS)
 
 WORKER_PATHS: dict[str, list[Event]] = {
     "IDLE": [],
     "RUNNING": [START],
     "PAUSED": [START, PAUSE],
-    "COMPLETED": [START, *DONE, COMPLETE],
+    "COMPLETED": [ON_DUTY, COMPLETE],
     "FAILED": [START, BREAK],
     "TERMINATED": [TERMINATE],
 }
@@ -115,8 +115,8 @@ def test_forbidden_pairs_of_a_worker(state: str, event: Event, code: str) -> Non
 
 ALLOWED = {
     "IDLE": {"start_task", "terminate"},
-    "RUNNING": {"pause", "complete_tasks", "error_unrecoverable", "task_done", "terminate"},
-    "PAUSED": {"resume", "terminate"},
+    "RUNNING": {"pause", "complete_tasks", "error_unrecoverable", "terminate", "assign", "drop"},
+    "PAUSED": {"resume", "terminate", "assign", "drop"},
 }
 
 
@@ -126,7 +126,8 @@ ALLOWED = {
     [
         ("IDLE", Worker.start_task({"tasks": []}, by=BOSS), "guard", "no task is assigned"),
         ("IDLE", Worker.start_task({"tasks": ["a", "b", "c"]}, by=BOSS), "guard", "capacity of 2"),
-        ("IDLE", Worker.start_task({}, by=BOSS), "payload", "tasks"),
+        ("IDLE", Worker.start_task({"tasks": ["a", "a"]}, by=BOSS), "guard", "assigned twice"),
+        ("IDLE", Worker.start_task({"tasks": "a"}, by=BOSS), "payload", "tasks"),
         ("RUNNING", COMPLETE, "guard", "t1, t2"),
         ("RUNNING", Worker.error_unrecoverable({"code": "network_error"}, by=HAND), "guard", "tried again"),
         ("RUNNING", Worker.pause(by=USER), "actor", "supervisor"),
@@ -161,6 +162,7 @@ def test_a_transient_error_is_tried_three_times_and_then_pauses() -> None:
     [
         ("resources_exhausted", "PAUSED"),
         ("unrecoverable", "FAILED"),
+        ("crashed", "FAILED"),
         ("lost", "FAILED"),
         ("anything", "FAILED"),
     ],
@@ -185,16 +187,59 @@ def test_a_silent_supervisor_terminates(state: str) -> None:
     assert world.status() == "TERMINATED"
 
 
-@pytest.mark.mission("SUP-W")
-def test_a_worker_whose_work_is_done_is_completed() -> None:
-    """The end of its work completes a worker without a further event."""
+@pytest.mark.mission("SUP-W", "SUP-RUN")
+def test_a_worker_with_tasks_of_its_own_is_completed_by_the_last() -> None:
+    """Tasks are done one after the other, each as work of its own; the last one completes the worker."""
     world = worker_in("RUNNING")
-    world.done()
+    world.done(result=1)
+    assert world.status() == "RUNNING"
+    assert [task["id"] for task in world.of["it"].context["tasks"]] == ["t2"]
+    world.done(result=2)
     assert (world.status(), world.of["it"].context["tasks"]) == ("COMPLETED", [])
+    assert len(world.found(StartWork)) == 2
+
+
+@pytest.mark.mission("SUP-W", "SUP-RUN")
+def test_a_worker_on_duty_takes_tasks_as_they_come() -> None:
+    """The first task begins at once, further ones wait their turn, and without any the worker stays there."""
+    world = World(Worker)
+    world.create(Worker, capacity=2)
+    world.send(ON_DUTY)
+    world.done()
+    assert not world.of["it"].work
+    for number in range(2):
+        world.send(Worker.assign({"id": f"j#{number}", "description": "count"}))
+        assert len(world.of["it"].work) == 1
+    assert "j#0, j#1" in world.refused(COMPLETE).message
+    world.done(result=1)
+    world.done(result=2)
+    assert (world.status(), world.of["it"].work) == ("RUNNING", {})
+    world.send(COMPLETE)
+    assert world.status() == "COMPLETED"
+
+
+@pytest.mark.mission("SUP-W", "SUP-RUN")
+@pytest.mark.parametrize("state", ["RUNNING", "PAUSED"])
+def test_what_a_job_takes_back_is_forgotten(state: str) -> None:
+    """The task in hand is stopped when its job is over, a task that waits is not begun, others stay."""
+    world = World(Worker)
+    world.create(Worker, capacity=3)
+    world.send(ON_DUTY)
+    for name, job in (("a#0", "a"), ("b#0", "b"), ("c#0", "c")):
+        world.send(Worker.assign({"id": name, "description": "count", "job": job}))
+    if state == "PAUSED":
+        world.send(PAUSE)
+    before = dict(world.of["it"].work)
+    world.send(Worker.drop({"job": "b"}))
+    assert world.of["it"].work == before
+    world.send(Worker.drop({"job": "a"}))
+    assert [task["id"] for task in world.of["it"].context["tasks"]] == ["c#0"]
+    assert len(world.of["it"].work) == len(before)
+    assert not before or world.of["it"].work != before
 
 
 @pytest.mark.mission("SUP-W", "SUP-J")
-@pytest.mark.parametrize("chart", [Job, Worker])
+@pytest.mark.parametrize("chart", [Job, Supervisor, Worker])
 def test_the_chart_passes_its_check(chart: type[Statechart]) -> None:
     """The checker looks at every configuration and finds nothing that is not accepted with a reason."""
     report = check(chart)

@@ -1,60 +1,100 @@
-"""The lives of a worker and of a job, as two transition tables."""
+"""The lives of a worker, of a job, and of the supervisor who brings them together, as transition tables."""
 
 from __future__ import annotations
 
 from headway import Final, Retry, Run, State, Statechart, any_live, invariant
 from headway.actions import log, put, record, spawn, stamp, tell
-from headway.lifecycles.supervision.rules import (
+from headway.lifecycles.supervision.job_rules import (
     DEEPEST,
+    Allocation,
+    Crash,
+    JobData,
+    Moved,
+    Result,
+    SubJob,
+    TaskDone,
+    all_done,
+    ask_for_workers,
+    assign_tasks,
+    crashes_left,
+    depth_left,
+    gather_results,
+    job_limit,
+    keep_reached,
+    keep_result,
+    move_task,
+    note_crash,
+    note_failure,
+    note_problems,
+    release_workers,
+    resources_available,
+    schema_valid,
+    store_result,
+    sub_job,
+    tell_over,
+)
+from headway.lifecycles.supervision.messages import Task
+from headway.lifecycles.supervision.placing import (
+    Down,
+    Free,
+    Gone,
+    JobOver,
+    SupervisorData,
+    Up,
+    Waits,
+    note_down,
+    note_free,
+    note_gone,
+    note_over,
+    note_up,
+    note_waiting,
+    place,
+    substitute,
+)
+from headway.lifecycles.supervision.worker_rules import (
+    CRASHES,
     EXHAUSTED,
     TRANSIENT,
     UNRECOVERABLE,
     Assignment,
     Error,
-    Finished,
-    JobData,
-    Result,
-    SubJob,
+    Over,
     WorkerData,
-    all_workers,
-    crashes_left,
-    depth_left,
+    add_task,
+    did_its_own,
+    drop_tasks,
     finish_task,
     has_capacity,
-    job_limit,
+    hold_reached,
+    is_at_it,
+    is_free,
+    more_tasks,
     no_pending_tasks,
     not_retryable,
-    note_crash,
     note_error,
-    note_problems,
-    one_worker,
-    plan_tasks,
-    resources_available,
-    schema_valid,
-    store_result,
-    sub_job,
+    stands_in,
     supervisor_patience,
     take_tasks,
-    try_allocation,
+    tell_crash,
+    tell_down,
+    tell_failure,
+    tell_gone,
+    tell_up,
 )
-from headway.statechart import model
 from headway.statechart.prove import Explored
 
-SUPERVISOR = ("supervisor", "system")
+SUPERVISOR = ("supervisor", "admin", "system")
 WORKER = ("worker", "system")
-OWNER = ("user", "supervisor", "system")
+OWNER = ("user", "supervisor", "admin", "system")
 
 STARTED = stamp("started_at")
 ENDED = stamp("completed_at")
 LOG_ERROR = log("error", "error")
 SUBMIT = stamp("submitted_at")
 STORE = record("job", "{instance}")
-RELEASE = tell("children", "terminate")
 CANCEL_CHILDREN = tell("children", "cancel")
-START_WORKERS = tell("children", "start_task", "tasks")
-ALLOCATE = (spawn("supervision.worker", all_workers), START_WORKERS)
-REPLACE = (spawn("supervision.worker", one_worker), START_WORKERS)
-CRASH = (note_error, LOG_ERROR, tell("parent", "worker_crash", "error"))
+CRASH = (note_error, LOG_ERROR, tell_crash)
+FAILURE = (note_error, LOG_ERROR, tell_failure)
 
 
 class Worker(Statechart, version=1, name="supervision.worker", context=WorkerData, cancel="terminate"):
@@ -62,11 +102,14 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
 
     IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task")
     RUNNING = State(
-        meaning="executing its tasks",
+        meaning="executing its tasks, one after the other",
         run=Run(
-            "run_tasks",
+            "run_task",
             retry=Retry(3, on=TRANSIENT, base="1s", factor=2, jitter=0.2),
-            errors=(*TRANSIENT, *EXHAUSTED, *UNRECOVERABLE),
+            errors=(*TRANSIENT, *EXHAUSTED, *UNRECOVERABLE, *CRASHES),
+            affinity="{instance}",
+            heartbeat="5s",
+            lease="30s",
         ),
     )
     PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor")
@@ -76,28 +119,52 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
 
     # 1.3: the six rules. That a paused worker ran before is proven by the invariant below.
     start_task = IDLE.to(
-        RUNNING, by=SUPERVISOR, takes=Assignment, when=has_capacity, do=take_tasks, sets="started_at"
+        RUNNING,
+        by=SUPERVISOR,
+        takes=Assignment,
+        when=has_capacity,
+        do=(take_tasks, tell_up),
+        sets="started_at",
     )
-    pause = RUNNING.to(PAUSED, by=SUPERVISOR, sets="paused_at")
-    resume = PAUSED.to(RUNNING, by=SUPERVISOR, clears="paused_at")
-    complete_tasks = RUNNING.to(COMPLETED, by=WORKER, when=no_pending_tasks, do=tell("parent", "worker_done"))
-    error_unrecoverable = RUNNING.to(FAILED, by=WORKER, takes=Error, when=not_retryable, do=CRASH)
-    terminate = any_live.to(TERMINATED, by=SUPERVISOR)
+    pause = RUNNING.to(PAUSED, by=SUPERVISOR, do=tell_down, sets="paused_at")
+    resume = PAUSED.to(RUNNING, by=SUPERVISOR, do=tell_up, clears=("paused_at", "error"))
+    complete_tasks = RUNNING.to(
+        COMPLETED, by=(*WORKER, "supervisor", "admin"), when=no_pending_tasks, do=tell_gone
+    )
+    error_unrecoverable = RUNNING.to(FAILED, by=WORKER, takes=Error, when=not_retryable, do=FAILURE)
+    terminate = any_live.to(TERMINATED, by=SUPERVISOR, do=tell_gone)
 
-    # What its work reports: a task done, all done, or (4.1) an error that retries did not mend.
-    task_done = RUNNING.stay(by=WORKER, takes=Finished, do=finish_task)
-    all_done = RUNNING.on_done.to(COMPLETED, do=(put(tasks=[]), tell("parent", "worker_done")))
-    exhausted = RUNNING.on_error(*TRANSIENT, *EXHAUSTED).to(
-        PAUSED, do=(note_error, LOG_ERROR), sets="paused_at"
+    # What jobs give to a worker on duty, and take back when they are over.
+    assign = (
+        RUNNING.to(RUNNING, by="system", takes=Task, when=is_free, do=add_task, meaning="begins at once")
+        | RUNNING.stay(by="system", takes=Task, do=add_task, meaning="waits for its turn")
+        | PAUSED.stay(by="system", takes=Task, do=add_task, meaning="waits for the supervisor")
     )
-    crashed = RUNNING.on_error.to(FAILED, do=CRASH)
-    supervisor_timeout = (IDLE | RUNNING | PAUSED).after(supervisor_patience).to(TERMINATED)
+    drop = (
+        RUNNING.to(RUNNING, by="system", takes=Over, when=is_at_it, do=drop_tasks, meaning="stops at once")
+        | RUNNING.stay(by="system", takes=Over, do=drop_tasks)
+        | PAUSED.stay(by="system", takes=Over, do=drop_tasks)
+    )
+
+    # How its work ends: a task is done, or (4.1) an error that retries did not mend.
+    next_task = RUNNING.on_done.to(RUNNING, when=more_tasks, do=finish_task)
+    own_tasks_done = RUNNING.on_done.to(COMPLETED, when=did_its_own, do=finish_task)
+    task_done = RUNNING.on_done.stay(do=finish_task)
+    exhausted = RUNNING.on_error(*TRANSIENT, *EXHAUSTED).to(
+        PAUSED, do=(note_error, LOG_ERROR, hold_reached, tell_down), sets="paused_at"
+    )
+    crashed = RUNNING.on_error(*CRASHES).to(FAILED, do=CRASH)
+    failed = RUNNING.on_error.to(FAILED, do=FAILURE)
+    supervisor_timeout = (IDLE | RUNNING | PAUSED).after(supervisor_patience).to(TERMINATED, do=tell_gone)
+    stand_in = IDLE.always.to(
+        RUNNING, when=stands_in, do=tell_up, sets="started_at", meaning="in place of a worker that failed"
+    )
 
     @staticmethod
     @invariant("a worker that is paused was running before: the condition of resume")
     def paused_was_running(seen: Explored) -> bool:
-        """Without `start_task` there is nothing to resume."""
-        return not seen.in_state("PAUSED") or seen.fired("start_task")
+        """Without a start there is nothing to resume."""
+        return not seen.in_state("PAUSED") or seen.fired("start_task") or seen.fired("stand_in")
 
     @staticmethod
     @invariant("only a running worker works")
@@ -111,40 +178,53 @@ class Job(
     version=1,
     name="supervision.job",
     context=JobData,
-    facts=(model.Fact(name="free_workers", meaning="how many workers can be allocated now", example=3),),
     cancel="cancel",
-    max_depth=DEEPEST + 1,  # the workers of a job at the greatest depth are one deeper
+    max_depth=DEEPEST,
 ):
     """A job that is validated, waits for workers and runs on them."""
 
-    SUBMITTED = State(initial=True, meaning="received, not validated yet", entry=SUBMIT)
-    PENDING = State(meaning="validated", waits_for="free workers")
-    RUNNING = State(meaning="executing on its workers", waits_for="its workers", entry=STARTED, exit=RELEASE)
-    COMPLETED = Final(meaning="finished", entry=ENDED)
-    FAILED = Final(meaning="ended by an error", entry=ENDED)
-    CANCELED = Final(meaning="canceled by a user or the system", entry=ENDED)
+    SUBMITTED = State(initial=True, meaning="received, not validated yet", entry=SUBMIT, run="validate_job")
+    PENDING = State(meaning="validated", waits_for="free workers", entry=ask_for_workers)
+    RUNNING = State(
+        meaning="executing on its workers", waits_for="its workers", entry=STARTED, exit=release_workers
+    )
+    COMPLETED = Final(meaning="finished", entry=(ENDED, tell_over))
+    FAILED = Final(meaning="ended by an error", entry=(ENDED, tell_over))
+    CANCELED = Final(meaning="canceled by a user or the system", entry=(ENDED, tell_over))
 
     # 2.3: the six rules, with cancel from SUBMITTED and (4.2) the validation error.
-    validate = SUBMITTED.to(PENDING, by="system", when=schema_valid, do=(plan_tasks, STORE)) | SUBMITTED.to(
+    validate = SUBMITTED.to(PENDING, by="system", when=schema_valid, do=STORE) | SUBMITTED.to(
         FAILED, by="system", do=(note_problems, LOG_ERROR)
     )
-    allocate_resources = PENDING.to(RUNNING, by="system", when=resources_available, do=ALLOCATE)
+    allocate_resources = PENDING.to(
+        RUNNING, by="system", takes=Allocation, when=resources_available, do=assign_tasks
+    )
     success = RUNNING.to(COMPLETED, by=WORKER, takes=Result, do=store_result)
-    error = RUNNING.to(FAILED, by=WORKER, takes=Error, do=(note_error, LOG_ERROR))
+    error = RUNNING.to(FAILED, by=WORKER, takes=Error, do=(note_failure, LOG_ERROR))
     cancel = any_live.to(CANCELED, by=OWNER, do=CANCEL_CHILDREN)
 
-    # 4.2: a crash replaces the worker, time cancels, missing resources wait.
-    worker_crash = RUNNING.stay(by=WORKER, when=crashes_left, do=REPLACE, counts="crashes") | RUNNING.to(
-        FAILED, by=WORKER, do=(note_crash, LOG_ERROR)
-    )
-    try_again = PENDING.every("5s").stay(do=try_allocation)
+    # 4.2: a crash replaces the worker, time cancels; without resources the supervisor tries again.
+    worker_crash = RUNNING.stay(
+        by=WORKER,
+        takes=Crash,
+        when=crashes_left,
+        do=keep_reached,
+        counts="crashes",
+        meaning="the worker is replaced",
+    ) | RUNNING.to(FAILED, by=WORKER, takes=Crash, do=(note_crash, LOG_ERROR))
+    reallocate = RUNNING.stay(by="system", takes=Moved, do=move_task, meaning="another worker for a part")
+    not_validated = SUBMITTED.on_error.to(FAILED, do=put(error="validation did not end"))
     timeout = any_live.after(job_limit).to(CANCELED, do=CANCEL_CHILDREN)
 
-    # Its workers and sub-jobs.
-    worker_done = RUNNING.stay(by=WORKER, counts="workers_done")
-    workers_done = RUNNING.always.to(COMPLETED, when="counters.workers_done >= worker_count")
+    # Its parts and sub-jobs.
+    task_done = RUNNING.stay(by=WORKER, takes=TaskDone, do=keep_result)
+    workers_done = RUNNING.always.to(COMPLETED, when=all_done, do=gather_results)
     delegate = RUNNING.stay(
-        by=WORKER, takes=SubJob, when=depth_left, do=spawn("supervision.job", sub_job), meaning="a sub-job"
+        by=(*WORKER, "user", "supervisor", "admin"),
+        takes=SubJob,
+        when=depth_left,
+        do=spawn("supervision.job", sub_job),
+        meaning="a sub-job",
     )
 
     @staticmethod
@@ -152,3 +232,28 @@ class Job(
     def runs_only_when_allocated(seen: Explored) -> bool:
         """There is no way around PENDING."""
         return not seen.in_state("RUNNING") or (seen.fired("validate") and seen.fired("allocate_resources"))
+
+
+class Supervisor(
+    Statechart,
+    version=1,
+    name="supervision.supervisor",
+    context=SupervisorData,
+    cancel="close",
+    max_depth=1,
+    accepts={"wait-without-deadline:OPEN": "a supervisor is there for as long as its workspace is"},
+):
+    """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time."""
+
+    OPEN = State(initial=True, meaning="gives tasks to workers", waits_for="workers and jobs")
+    CLOSED = Final(meaning="gives nothing any more")
+
+    worker_up = OPEN.stay(by="system", takes=Up, do=(note_up, place))
+    worker_down = OPEN.stay(by="system", takes=Down, do=note_down)
+    worker_gone = OPEN.stay(
+        by="system", takes=Gone, do=(note_gone, spawn("supervision.worker", substitute), place)
+    )
+    place_free = OPEN.stay(by="system", takes=Free, do=(note_free, place))
+    job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
+    job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
+    close = OPEN.to(CLOSED, by=("supervisor", "admin"))

@@ -1,0 +1,1 @@
+"""Three workers, ten jobs, and somebody who kills one of the workers."""

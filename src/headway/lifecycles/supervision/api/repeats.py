@@ -1,0 +1,54 @@
+"""Calls that name their request in the body: a repeat gets the first answer, byte for byte."""
+
+from __future__ import annotations
+
+from fastapi.routing import APIRoute
+from starlette.requests import HTTPConnection
+from starlette.types import Receive, Scope, Send
+
+from headway.api.depends import access_of, node_of
+from headway.api.front import once
+from headway.api.idempotency import Repeats
+from headway.api.requests import KEY
+from headway.codec import decode
+from headway.errors import InputError
+from headway.lifecycles.supervision.api.meters import meters_of
+
+
+class RepeatableRoute(APIRoute):
+    """A route whose POST may carry a `request_id`, which is then what `Idempotency-Key` is elsewhere."""
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer, or answer again."""
+        headers = dict(scope["headers"])
+        if scope["method"] != "POST" or b"idempotency-key" in headers or b"authorization" not in headers:
+            await super().handle(scope, receive, send)
+            return
+        body = (await receive()).get("body", b"")
+        request_id = _request_id(body)
+        if request_id is None:
+            await super().handle(scope, once(body, receive), send)
+        else:
+            await self._repeat(scope, once(body, receive), send, key=request_id, body=body)
+
+    async def _repeat(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
+        connection, is_first = HTTPConnection(scope), False
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            nonlocal is_first
+            is_first = True
+            await APIRoute.handle(self, scope, receive, send)
+
+        node = node_of(connection)
+        repeats = Repeats(answer, node.engine.store, access_of(connection))
+        await repeats.serve(scope, receive, send, key=key, body=body)
+        meters_of(connection.app).looked_up(scope["headway.caller"].tenant, is_hit=not is_first)
+
+
+def _request_id(body: bytes) -> str | None:
+    """The request's name, if the body has one that can be one; what else is wrong is said by the route."""
+    try:
+        given = decode(dict[str, object], body).get("request_id") if body else None
+    except InputError:
+        return None
+    return given if isinstance(given, str) and KEY.fullmatch(given.encode()) else None

@@ -1,0 +1,29 @@
+"""Supervision as a lifecycle: its charts, what its workers do, and its routes."""
+
+from __future__ import annotations
+
+from headway.lifecycle import Lifecycle
+from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
+from headway.lifecycles.supervision.handlers import handlers_for, read_aloud
+
+
+def supervision(perform: str = f"{read_aloud.__module__}:{read_aloud.__name__}") -> Lifecycle:
+    """The lifecycle whose workers perform tasks by a function, named as `module:function`.
+
+    It is called in the process of a worker, with a `Part`, and its result is that of the task.
+    """
+    return Lifecycle([Worker, Job, Supervisor], handlers_for(perform), routers=_routers())
+
+
+def _routers() -> list[object]:
+    """The routes; there are none where the packages of the service are not installed."""
+    try:
+        from headway.lifecycles.supervision.api import jobs, workers  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headway"):
+            raise
+        return []
+    return [workers.router, jobs.router]
+
+
+lifecycle = supervision()

@@ -1,0 +1,212 @@
+"""What a worker knows, and the conditions and actions that its chart names."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headway import No, View
+from headway.lifecycles.supervision.messages import Task, to
+from headway.statechart import model
+
+TRANSIENT = ("network_error",)
+EXHAUSTED = ("resources_exhausted",)
+CRASHES = ("crashed", "lost")
+"""The process of the worker has died, or the whole machine has."""
+UNRECOVERABLE = ("unrecoverable", "timeout")
+
+MOST_TASKS = 100
+
+
+@dataclass
+class WorkerData:
+    """What is known of a worker."""
+
+    workspace_id: str = ""
+    capacity: int = 1
+    supervisor: str = ""
+    stands_in_for: str | None = None
+    supervisor_timeout_seconds: float = 3600
+    on_duty: bool = False
+    tasks: list[Task] = field(default_factory=list)
+    error: str | None = None
+    started_at: str | None = None
+    paused_at: str | None = None
+    completed_at: str | None = None
+
+
+@dataclass
+class Assignment:
+    """The tasks a worker is started with; without any it takes those of jobs, as they come."""
+
+    tasks: list[str] | None = None
+
+
+@dataclass
+class Over:
+    """A job whose tasks nobody needs to do any more."""
+
+    job: str
+
+
+@dataclass
+class Error:
+    """What went wrong."""
+
+    code: str
+    message: str = ""
+
+
+def has_capacity(view: View) -> bool | No:
+    """A worker takes no more tasks than it has room for, and each once."""
+    given, capacity = view.payload.tasks, view.context.capacity
+    if given is None:
+        return True
+    if not given:
+        return No("no task is assigned")
+    if len(set(given)) < len(given):
+        return No("a task is assigned twice")
+    return len(given) <= capacity or No(
+        f"{len(given)} tasks are more than the worker's capacity of {capacity}"
+    )
+
+
+def stands_in(view: View) -> bool:
+    """The worker was made for the place of one that failed."""
+    return view.context.stands_in_for is not None
+
+
+def is_free(view: View) -> bool:
+    """The worker has nothing to do."""
+    return not view.context.tasks
+
+
+def no_pending_tasks(view: View) -> bool | No:
+    """All tasks are done."""
+    pending = view.context.tasks
+    return not pending or No(f"still pending: {', '.join(task.id for task in pending)}")
+
+
+def more_tasks(view: View) -> bool:
+    """There is a task after the one that is done."""
+    return len(view.context.tasks) > 1
+
+
+def did_its_own(view: View) -> bool:
+    """The worker was started for tasks of its own, and has done the last of them."""
+    return not view.context.on_duty
+
+
+def is_at_it(view: View) -> bool:
+    """The task in hand belongs to the job that is over."""
+    tasks = view.context.tasks
+    return bool(tasks) and tasks[0].job == view.payload.job
+
+
+def not_retryable(view: View) -> bool | No:
+    """Only an error that no retry can mend is unrecoverable."""
+    code = view.payload.code
+    return code not in TRANSIENT or No(f"{code} is tried again, it is not unrecoverable")
+
+
+def take_tasks(view: View) -> dict[str, Any]:
+    """The worker's tasks are those it is given; without any it is on duty for jobs."""
+    given = view.payload.tasks
+    return {
+        "on_duty": given is None,
+        "tasks": [asdict(Task(id=each, description=each)) for each in given or ()],
+    }
+
+
+def add_task(view: View) -> dict[str, Any]:
+    """One more task, after those it has; the supervisor counts its places."""
+    return {"tasks": [*map(asdict, view.context.tasks), asdict(view.payload)]}
+
+
+def drop_tasks(view: View) -> dict[str, Any]:
+    """What a job that is over had here is forgotten."""
+    return {"tasks": [asdict(task) for task in view.context.tasks if task.job != view.payload.job]}
+
+
+def finish_task(view: View) -> list[model.Action]:
+    """The task in hand is done: its job gets the result, and its place is free."""
+    tasks = view.context.tasks
+    if not tasks:
+        return []
+    done, result = tasks[0], (view.event.data or {}).get("result")
+    told: list[model.Action] = [model.Put(values={"tasks": [asdict(task) for task in tasks[1:]]})]
+    if done.job:
+        told.append(to(done.job, "task_done", task=done.id, result=result))
+    return [*told, *_to_supervisor(view, "place_free", task=done.id)]
+
+
+def note_error(view: View) -> dict[str, Any]:
+    """Keep what went wrong: the code, and the message where there is one."""
+    return {"error": _error(view)}
+
+
+def hold_reached(view: View) -> dict[str, Any]:
+    """The task in hand will go on from its last safe point, also in another process."""
+    in_hand = [{**asdict(task), "reached": _reached(view)} for task in view.context.tasks[:1]]
+    return {"tasks": [*in_hand, *map(asdict, view.context.tasks[1:])]}
+
+
+def tell_up(view: View) -> list[model.Action]:
+    """The supervisor hears that the worker takes tasks."""
+    return _to_supervisor(view, "worker_up", capacity=view.context.capacity)
+
+
+def tell_down(view: View) -> list[model.Action]:
+    """The supervisor hears that the worker takes no further tasks for now."""
+    return _to_supervisor(view, "worker_down")
+
+
+def tell_gone(view: View) -> list[model.Action]:
+    """The supervisor hears that the worker has ended, and finds others for its tasks."""
+    return _to_supervisor(view, "worker_gone")
+
+
+def tell_crash(view: View) -> list[model.Action]:
+    """The job of the task in hand hears of the crash; the supervisor replaces the worker."""
+    told = [
+        to(task.job, "worker_crash", error=_error(view), task=task.id, reached=_reached(view))
+        for task in view.context.tasks[:1]
+        if task.job
+    ]
+    return [*told, *_to_supervisor(view, "worker_gone", failed=True, capacity=view.context.capacity)]
+
+
+def tell_failure(view: View) -> list[model.Action]:
+    """The job of the task in hand fails with it; the worker is replaced, but not for that task."""
+    said = view.event.data
+    told = [
+        to(task.job, "error", code=said["code"], message=said.get("message", ""))
+        for task in view.context.tasks[:1]
+        if task.job
+    ]
+    given_up = [task.id for task in view.context.tasks[:1]]
+    return [
+        *told,
+        *_to_supervisor(view, "worker_gone", failed=True, capacity=view.context.capacity, given_up=given_up),
+    ]
+
+
+def supervisor_patience(view: View) -> float:
+    """How long a worker stays in one state without a word from its supervisor, in seconds."""
+    return float(view.context.supervisor_timeout_seconds)
+
+
+def _to_supervisor(view: View, event: str, **data: Any) -> list[model.Action]:
+    worker = view.context
+    if not worker.on_duty or not worker.supervisor:
+        return []
+    return [to(worker.supervisor, event, worker=view.instance, **data)]
+
+
+def _reached(view: View) -> Any:
+    return view.event.data.get("reached")
+
+
+def _error(view: View) -> str:
+    said = view.event.data
+    return f"{said['code']}: {said.get('message', '')}".removesuffix(": ")

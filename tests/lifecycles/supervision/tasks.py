@@ -1,0 +1,87 @@
+"""What the workers of the tests do: a task is a line of words, the first of which says how it goes."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from headway.lifecycles.supervision.performing import NetworkError, Part, ResourcesExhaustedError
+
+
+def perform(part: Part) -> Any:
+    """Do what the description says."""
+    how, *words = part.description.split()
+    print("what a task prints disturbs nobody")  # noqa: T201 - the point of it
+    return HOW[how](part, words)
+
+
+def _echo(part: Part, _words: list[str]) -> Any:
+    return {"part": part.number, "of": part.of, "by": os.getpid()}
+
+
+def _steps(part: Part, words: list[str]) -> Any:
+    """`steps FILE N`: writes N lines, and may be paused after each; goes on when the file says so."""
+    notes, count = Path(words[0]), int(words[1])
+    for number in range(part.reached or 0, count):
+        with notes.open("a") as file:
+            file.write(f"{os.getpid()} {number}\n")
+        part.safe_point(number + 1)
+    return count
+
+
+def _stumble(part: Part, words: list[str]) -> Any:
+    """`stumble FILE N HOW`: like `steps`, but who comes to the middle first dies, or lacks memory."""
+    notes, count = Path(words[0]), int(words[1])
+    for number in range(part.reached or 0, count):
+        if number == count // 2 and not part.reached:
+            if words[2] == "dies":
+                os.abort()
+            raise MemoryError
+        with notes.open("a") as file:
+            file.write(f"{os.getpid()} {number}\n")
+        part.safe_point(number + 1)
+    return count
+
+
+def _wait(part: Part, words: list[str]) -> Any:
+    """`wait FILE`: until there is a file of this name; `FILE.begun` says who waits."""
+    path = Path(words[0])
+    path.with_suffix(".part").write_text(str(os.getpid()))
+    path.with_suffix(".part").rename(path.with_suffix(".begun"))
+    while not path.exists():
+        time.sleep(0.01)  # another process decides when
+    return _echo(part, words)
+
+
+def _fail(_part: Part, words: list[str]) -> Any:
+    """`fail FILE N KIND`: so many times, counted in the file."""
+    tried, count = Path(words[0]), int(words[1])
+    before = tried.read_text().count("x") if tried.exists() else 0
+    tried.write_text("x" * (before + 1))
+    if before < count:
+        raise ERRORS[words[2]]("as it was told")
+    return before
+
+
+def _die(_part: Part, _words: list[str]) -> Any:
+    os.abort()
+
+
+HOW: dict[str, Callable[[Part, list[str]], Any]] = {
+    "echo": _echo,
+    "steps": _steps,
+    "stumble": _stumble,
+    "wait": _wait,
+    "fail": _fail,
+    "die": _die,
+}
+ERRORS: dict[str, type[Exception]] = {
+    "network": NetworkError,
+    "reset": ConnectionResetError,
+    "resources": ResourcesExhaustedError,
+    "memory": MemoryError,
+    "other": ValueError,
+}

@@ -1,0 +1,349 @@
+"""The routes of workers and jobs: what they take, what they refuse, and what they answer twice."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from headway import Actor
+from tests.lifecycles.supervision.serving import BOSS, Service
+
+WORKER_PATHS: dict[str, list[str]] = {
+    "IDLE": [],
+    "RUNNING": ["workers/{}/start"],
+    "PAUSED": ["workers/{}/start", "supervisor/workers/{}/pause"],
+    "COMPLETED": ["workers/{}/start", "workers/{}/complete"],
+    "TERMINATED": ["supervisor/workers/{}/terminate"],
+}
+START, COMPLETE = "workers/{}/start", "workers/{}/complete"
+PAUSE, RESUME, TERMINATE = (f"supervisor/workers/{{}}/{each}" for each in ("pause", "resume", "terminate"))
+
+
+async def worker_in(service: Service, state: str) -> str:
+    """A worker in a state."""
+    worker = await service.worker(start=False)
+    for path in WORKER_PATHS[state]:
+        (await service.client.post(f"/api/{path.format(worker)}")).raise_for_status()
+    return worker
+
+
+@pytest.mark.mission("SUP-API", "SUP-W")
+async def test_the_life_of_a_worker_over_http(everywhere: Service) -> None:
+    """A worker is created, started, paused, resumed and completed by the document's routes."""
+    client = everywhere.client
+    assert (await client.post("/api/workers")).status_code == 201
+    made = await client.post("/api/workers", json={"workspace_id": "ws_test"})
+    worker = made.json()["id"]
+    assert (made.status_code, made.json()["status"], worker[:2]) == (201, "IDLE", "w_")
+    assert made.headers["location"] == f"/api/workers/{worker}"
+    for path, state in ((START, "RUNNING"), (PAUSE, "PAUSED"), (RESUME, "RUNNING"), (COMPLETE, "COMPLETED")):
+        moved = await client.post(f"/api/{path.format(worker)}", json={"reason": f"to be {state}"})
+        assert (moved.status_code, moved.json()["status"]) == (200, state)
+    changes = (await client.get(f"/api/workers/{worker}/transitions")).json()["items"]
+    states = ["IDLE", "RUNNING", "PAUSED", "RUNNING", "COMPLETED"]
+    assert [change["to_state"] for change in changes] == states
+    assert [change["from_state"] for change in changes] == [None, *states[:-1]]
+    assert [change["reason"] for change in changes[1:]] == [f"to be {state}" for state in states[1:]]
+    assert (await everywhere.get(worker))["completed_at"] == changes[-1]["timestamp"].replace("Z", "+00:00")
+
+
+@pytest.mark.mission("SUP-WX", "SUP-API")
+@pytest.mark.parametrize(
+    ("state", "path", "code"),
+    [
+        ("IDLE", PAUSE, "illegal"),
+        ("IDLE", COMPLETE, "illegal"),
+        ("IDLE", RESUME, "illegal"),
+        ("RUNNING", START, "already"),
+        ("RUNNING", RESUME, "already"),
+        ("PAUSED", PAUSE, "already"),
+        ("PAUSED", COMPLETE, "illegal"),
+        ("COMPLETED", START, "terminal"),
+        ("COMPLETED", PAUSE, "terminal"),
+        ("COMPLETED", TERMINATE, "terminal"),
+        ("TERMINATED", START, "terminal"),
+        ("TERMINATED", TERMINATE, "already"),
+    ],
+)
+async def test_forbidden_pairs_answer_409(service: Service, state: str, path: str, code: str) -> None:
+    """A forbidden pair is a conflict of a kind; it says where the worker stands, and what it allows."""
+    worker = await worker_in(service, state)
+    refused = await service.client.post(f"/api/{path.format(worker)}")
+    problem = refused.json()
+    assert (refused.status_code, problem["code"], problem["states"]) == (409, code, [state])
+    allowed = {each["event"] for each in problem["allowed"]}
+    assert bool(allowed) == (state not in {"COMPLETED", "TERMINATED"})
+    assert "terminate" in allowed or not allowed
+    assert (await service.get(worker))["status"] == state
+
+
+@pytest.mark.mission("SUP-J", "SUP-API")
+@pytest.mark.parametrize(
+    ("before", "action", "status", "code"),
+    [
+        ([], "allocate", 409, "illegal"),
+        ([], "succeed", 409, "illegal"),
+        ([], "cancel", 200, None),
+        (["cancel"], "cancel", 409, "already"),
+        (["cancel"], "allocate", 409, "terminal"),
+        (["cancel"], "succeed", 409, "terminal"),
+    ],
+)
+async def test_what_a_job_takes(
+    service: Service, before: list[str], action: str, *, status: int, code: str | None
+) -> None:
+    """A job without workers can be canceled, once, and cannot skip a state; what has ended takes nothing."""
+    job = await service.job("echo")
+    await service.until(job, "PENDING")
+    for each in before:
+        (await service.client.post(f"/api/jobs/{job}/{each}")).raise_for_status()
+    bodies = {"allocate": {"workers": ["w_1"]}, "succeed": {"result": 1}}
+    if action == "allocate" and not before:
+        job = await submitted(service)
+    answer = await service.client.post(f"/api/jobs/{job}/{action}", json=bodies.get(action, {}))
+    assert (answer.status_code, answer.json().get("code")) == (status, code)
+
+
+async def submitted(service: Service) -> str:
+    """A job that nobody validates."""
+    assert service.node.worker is not None
+    await service.node.worker.drain()
+    return await service.job("echo")
+
+
+BAD_WORKERS: list[dict[str, Any]] = [
+    {"capacity": 0},
+    {"capacity": 101},
+    {"capacity": "1"},
+    {"capacity": True},
+    {"workspace_id": 7},
+    {"workspace_id": "x" * 37},
+    {"supervisor_timeout_seconds": 0},
+    {"request_id": ""},
+    {"color": "red"},
+]
+BAD_JOBS: list[dict[str, Any]] = [
+    {},
+    {"task_description": ""},
+    {"task_description": " \n"},
+    {"task_description": 7},
+    {"task_description": "echo", "depth": 6},
+    {"task_description": "echo", "depth": -1},
+    {"task_description": "echo", "depth": 1},
+    {"task_description": "echo", "depth": 1.5},
+    {"task_description": "echo", "worker_count": 0},
+    {"task_description": "echo", "worker_count": 11},
+    {"task_description": "echo", "timeout_seconds": -1},
+    {"task_description": "echo", "depth": 0, "color": "red"},
+]
+
+
+@pytest.mark.mission("SUP-JX", "SUP-API")
+@pytest.mark.parametrize(("kind", "bodies"), [("workers", BAD_WORKERS), ("jobs", BAD_JOBS)])
+async def test_what_is_wrong_is_refused_before_anything_is_stored(
+    service: Service, kind: str, bodies: list[dict[str, Any]]
+) -> None:
+    """A body outside the limits is a 422 that names the place, and leaves nothing behind."""
+    for body in bodies:
+        refused = await service.client.post(f"/api/{kind}", json=body)
+        assert (refused.status_code, refused.json()["code"]) == (422, "invalid"), body
+        assert refused.json()["errors"][0]["place"].startswith("body")
+    assert (await service.client.get("/v1/instances")).json()["items"] == []
+
+
+@pytest.mark.mission("SUP-JX")
+@pytest.mark.parametrize("limits", [{"worker_count": 10}, {"worker_count": 1}, {"depth": 0}])
+async def test_the_limits_themselves_are_taken(service: Service, limits: dict[str, int]) -> None:
+    """Ten workers, one worker and depth 0 are fine."""
+    assert (await service.until(await service.job("echo", **limits), "PENDING"))["status"] == "PENDING"
+
+
+@pytest.mark.mission("SUP-JX")
+async def test_sub_jobs_go_five_levels_down(service: Service, tmp_path: Path) -> None:
+    """Each sub-job is one level deeper; below depth 5, and at a depth that is not its own, there is none."""
+    await service.worker(capacity=100)
+    chain = [await service.job(f"wait {tmp_path / 'never'}")]
+    for depth in range(1, 6):
+        await service.until(chain[-1], "RUNNING")
+        wrong = {"task_description": "echo", "parent_job_id": chain[-1], "depth": (depth + 1) % 6}
+        assert (await service.client.post("/api/jobs", json=wrong)).status_code == 422
+        chain.append(await service.job("echo", parent_job_id=chain[-1], depth=depth))
+        assert (await service.get(chain[-1]))["depth"] == depth
+    await service.until(chain[-1], "RUNNING")
+    refused = await service.client.post(
+        "/api/jobs", json={"task_description": "echo", "parent_job_id": chain[-1]}
+    )
+    assert (refused.status_code, "depth 5" in refused.json()["detail"]) == (422, True)
+
+
+@pytest.mark.mission("SUP-API")
+@pytest.mark.parametrize("path", ["workers/{}/dance", "supervisor/workers/{}/start", "workers/{}/pause"])
+async def test_unknown_actions_are_no_actions(service: Service, path: str) -> None:
+    """An action that there is not is a 422 that names those there are."""
+    worker = await service.worker(start=False)
+    refused = await service.client.post(f"/api/{path.format(worker)}")
+    assert (refused.status_code, refused.json()["errors"][0]["place"]) == (422, "path.action")
+
+
+@pytest.mark.mission("SUP-W", "SUP-API")
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        (START, {"tasks": []}, 409, "guard"),
+        (START, {"tasks": ["a", "b"]}, 409, "guard"),
+        (START, {"tasks": [" "]}, 422, "invalid"),
+        (START, {"code": "E1"}, 422, "invalid"),
+        (TERMINATE, {"tasks": ["a"]}, 422, "invalid"),
+        ("workers/{}/fail", {}, 409, "illegal"),
+    ],
+)
+async def test_an_action_takes_what_it_needs_and_nothing_else(
+    service: Service, path: str, body: dict[str, Any], *, status: int, code: str
+) -> None:
+    """No task, more tasks than places, and fields of other actions are refused."""
+    worker = await service.worker(start=False)
+    refused = await service.client.post(f"/api/{path.format(worker)}", json=body)
+    assert (refused.status_code, refused.json()["code"]) == (status, code)
+    assert (await service.get(worker))["status"] == "IDLE"
+
+
+def repeated(way: str, key: str) -> dict[str, Any]:
+    """How a request says which one it is."""
+    return (
+        {"json": {"request_id": key}} if way == "body" else {"headers": {"Idempotency-Key": key}, "json": {}}
+    )
+
+
+@pytest.mark.mission("SUP-API")
+@pytest.mark.parametrize("way", ["body", "header"])
+async def test_a_repeated_request_gets_the_first_answer(everywhere: Service, way: str) -> None:
+    """Creating and pausing again by the same id changes nothing and answers byte for byte the same."""
+    client = everywhere.client
+    made = [await client.post("/api/workers", **repeated(way, "make")) for _ in range(2)]
+    assert (made[0].status_code, made[0].content) == (201, made[1].content)
+    assert len((await client.get("/api/workers")).json()["items"]) == 1
+    worker = made[0].json()["id"]
+    await client.post(f"/api/workers/{worker}/start")
+    path = f"/api/supervisor/workers/{worker}/pause"
+    first = await client.post(path, **repeated(way, "pause"))
+    await client.post(f"/api/supervisor/workers/{worker}/resume")
+    second = await client.post(path, **repeated(way, "pause"))
+    assert (first.status_code, first.json()["status"]) == (200, "PAUSED")
+    assert (second.status_code, second.content) == (200, first.content)
+    assert (await everywhere.get(worker))["status"] == "RUNNING"
+    reused = await client.post(f"/api/supervisor/workers/{worker}/terminate", **repeated(way, "pause"))
+    assert (reused.status_code, reused.json()["code"]) == (422, "key_reused")
+
+
+@pytest.mark.mission("SUP-API", "SUP-WX")
+async def test_a_refusal_is_repeated_too(service: Service) -> None:
+    """A conflict stays the answer to its request, also when it would be none by now."""
+    worker = await service.worker(start=False)
+    path, body = f"/api/supervisor/workers/{worker}/pause", {"request_id": "too soon"}
+    first = await service.client.post(path, json=body)
+    await service.client.post(f"/api/workers/{worker}/start")
+    second = await service.client.post(path, json=body)
+    assert (first.status_code, second.status_code, second.content) == (409, 409, first.content)
+
+
+@pytest.mark.mission("SUP-API", "ENG-2")
+async def test_two_callers_at_once(everywhere: Service) -> None:
+    """Of many who pause at once one does it; many with one request id make one job."""
+    worker = await everywhere.worker()
+    path = f"/api/supervisor/workers/{worker}/pause"
+    pausing = await asyncio.gather(*(everywhere.client.post(path) for _ in range(8)))
+    assert sorted(each.status_code for each in pausing) == [200] + [409] * 7
+    assert {each.json()["code"] for each in pausing if each.status_code == 409} == {"already"}
+    body = {"task_description": "echo", "request_id": "once"}
+    submitting = await asyncio.gather(*(everywhere.client.post("/api/jobs", json=body) for _ in range(8)))
+    assert {each.status_code for each in submitting} <= {201, 409}
+    assert {each.json()["code"] for each in submitting if each.status_code == 409} <= {"key_in_flight"}
+    assert len({each.content for each in submitting if each.status_code == 201}) == 1
+    assert len((await everywhere.client.get("/api/jobs")).json()["items"]) == 1
+
+
+@pytest.mark.mission("SUP-API")
+async def test_who_may_do_what(service: Service) -> None:
+    """Roles decide what moves, scopes what is reached, and another tenant sees nothing."""
+    worker = await service.worker()
+    path = f"/api/supervisor/workers/{worker}/pause"
+    visitor = Actor("eve", "person", frozenset({"visitor"}))
+    for scopes, tenant, actor, status in (
+        (["send"], "default", visitor, 403),
+        (["read"], "default", BOSS, 403),
+        (["admin"], "other", BOSS, 404),
+    ):
+        key = (await service.access.keyring.make(tenant, actor, scopes)).text
+        async with httpx.AsyncClient(
+            base_url=service.url, headers={"Authorization": f"Bearer {key}"}
+        ) as other:
+            assert (await other.post(path)).status_code == status
+    async with httpx.AsyncClient(base_url=service.url) as nobody:
+        assert (await nobody.post(path, json={"request_id": "x"})).status_code == 401
+    assert (await service.get(worker))["status"] == "RUNNING"
+
+
+@pytest.mark.mission("SUP-API")
+@pytest.mark.parametrize("name", ["w_unknown", "j_unknown"])
+async def test_what_is_not_there_is_not_found(service: Service, name: str) -> None:
+    """An unknown id is a 404 for each route, and a job is no worker."""
+    job = await service.job("echo")
+    for path in (f"/api/workers/{name}", f"/api/jobs/{name}", f"/api/workers/{job}"):
+        assert (await service.client.get(path)).status_code == 404
+    assert (await service.client.post(f"/api/supervisor/workers/{job}/terminate")).status_code == 404
+    below = {"task_description": "echo", "parent_job_id": name}
+    assert (await service.client.post("/api/jobs", json=below)).status_code == 404
+
+
+@pytest.mark.mission("SUP-API")
+async def test_workers_and_jobs_are_listed_in_pages(service: Service) -> None:
+    """Lists come in the order of creation, page by page, and by state."""
+    workers = [await service.worker(start=number == 1) for number in range(3)]
+    first = (await service.client.get("/api/workers", params={"limit": 2})).json()
+    second = (await service.client.get("/api/workers", params={"cursor": first["next"]})).json()
+    assert [each["id"] for each in (*first["items"], *second["items"])] == workers
+    assert second["next"] is None
+    running = (await service.client.get("/api/workers", params={"status": "RUNNING"})).json()["items"]
+    assert [each["id"] for each in running] == [workers[1]]
+    assert (await service.client.get("/api/workers", params={"cursor": "x"})).status_code == 422
+    assert (await service.client.get("/api/jobs", params={"status": "IDLE"})).status_code == 422
+
+
+@pytest.mark.mission("SUP-M")
+async def test_the_four_metrics(service: Service) -> None:
+    """Changes by pair, times in states, refused events and known requests are counted by tenant."""
+    worker = await service.worker()
+    for _ in range(2):
+        await service.until(await service.job("echo"), "COMPLETED")
+    path = f"/api/supervisor/workers/{worker}/pause"
+    for _ in range(2):
+        await service.client.post(path)
+    for _ in range(4):
+        await service.client.post("/api/workers", json={"request_id": "again"})
+    told = (await service.client.get("/api/supervisor/metrics")).text
+    lines = [line.removeprefix("headway_supervision_") for line in told.splitlines()]
+    assert 'transitions_total{machine="worker",from_state="RUNNING",to_state="PAUSED"} 1' in lines
+    assert 'state_seconds_count{machine="worker",state="RUNNING"} 1' in lines
+    assert 'state_seconds_bucket{machine="worker",state="RUNNING",le="+Inf"} 1' in lines
+    assert 'failed_transitions_total{machine="worker",event="pause",code="already"} 1' in lines
+    assert 'idempotency_lookups_total{result="hit"} 3' in lines
+    assert "idempotency_hit_ratio 0.75" in lines
+    assert [*text_string_to_metric_families(told)]
+    key = (await service.access.keyring.make("other", BOSS, ["operate"])).text
+    other = await service.client.get("/api/supervisor/metrics", headers={"Authorization": f"Bearer {key}"})
+    assert 'machine="worker"' not in other.text
+    plain = (await service.access.keyring.make("default", BOSS, ["read"])).text
+    refused = await service.client.get(
+        "/api/supervisor/metrics", headers={"Authorization": f"Bearer {plain}"}
+    )
+    assert refused.status_code == 403
+
+
+@pytest.mark.mission("SUP-API")
+async def test_the_routes_describe_themselves(service: Service) -> None:
+    """The service's OpenAPI document has the routes of supervision."""
+    paths = (await service.client.get("/openapi.json")).json()["paths"]
+    assert {"/api/workers", "/api/jobs", "/api/supervisor/workers/{worker_id}/{action}"} <= set(paths)
