@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from headway.lifecycles.task_runs.rules import PERMANENT, RETRYABLE
+from headway.lifecycles.task_runs.rules import PERMANENT, RETRYABLE, TIMEOUT
 from headway.statechart.snapshot import Event
 from tests.lifecycles.world import World
 
 
 def go(world: World, *steps: str, to: str = "it") -> None:
-    """Take a process through events, ends of its work, errors and time."""
+    """Take a process through events, ends of its work, errors and limits of time."""
     for name in steps:
         if name == "done":
             world.done(to)
-        elif name in {*RETRYABLE, *PERMANENT}:
+        elif name in {*RETRYABLE, *PERMANENT, TIMEOUT}:
             world.failed(name, to)
-        elif name == "timeout":
-            world.pass_time(300)
         else:
             world.send(Event(name), to)

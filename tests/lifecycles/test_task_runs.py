@@ -1,4 +1,4 @@
-"""Task runs and workflow runs: the roll-up, the hook, the five flows and the edge cases."""
+"""Task runs: the roll-up, the hook, the five flows and the edge cases."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.codec import replace
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.statechart.check import check
 from headway.statechart.define import Statechart
-from headway.statechart.effects import CancelWork, Deliver, SpawnChild, StartWork
+from headway.statechart.effects import CancelWork, StartWork
 from headway.statechart.snapshot import Event, child_changed, person
 from headway.statechart.step import Step, step
 from tests.lifecycles.processes import go
@@ -133,11 +133,12 @@ def test_a_failed_process_fails_its_run_without_the_hook() -> None:
 def test_a_process_out_of_retries_fails_its_run() -> None:
     """While it has retries the run stays open; after the last timeout the run fails."""
     world = run_with("a")
+    (one,) = world.children()
     for _ in range(3):
-        world.pass_time(300)
+        go(world, "timeout", to=one)
         assert (world.status(), world.status(world.children()[0])) == ("Running", "Timeout")
         world.pass_time(2)
-    world.pass_time(300)
+    go(world, "timeout", to=one)
     assert (world.status(), world.status(world.children()[0])) == ("Failed", "Failed")
 
 
@@ -238,7 +239,7 @@ def test_restart_deletes_the_processes_and_prepares_new_ones(steps: list[str]) -
     assert not [name for name in ("started_at", *ENDS) if run.context[name]]
     assert world.of[old].ended
     world.done(processes=[{"name": "new"}])
-    world.send(TaskRun.continue_(by=ANN))
+    assert world.status() == "Running"
     go(world, "done", to=world.children()[-1])
     world.done()
     assert world.status() == "Completed"
@@ -268,78 +269,6 @@ def test_a_restart_waits_until_the_old_processes_are_gone() -> None:
 def test_a_running_run_refuses_what_it_has_done(event: Event, code: str) -> None:
     """Continue and resume are refused while the run is running."""
     assert run_with("a").refused(event).code == code
-
-
-def workflow(graph: dict[str, list[str]]) -> World:
-    """A workflow run that has been started."""
-    world = World(WorkflowRun, TaskRun, TaskProcess)
-    world.create(WorkflowRun, graph=graph)
-    world.send(WorkflowRun.start(by=ANN))
-    return world
-
-
-def runs(world: World) -> dict[str, str]:
-    """The task runs of a workflow by the node they stand for."""
-    return {world.of[name].context["node"]: name for name in world.children()}
-
-
-def finish(world: World, node: str, *artifacts: str) -> None:
-    """Take a node's run through one process to its end."""
-    run = runs(world)[node]
-    world.done(run, processes=[{"name": node}])
-    go(world, "done", to=world.children(run)[0])
-    world.done(run, artifacts=list(artifacts))
-
-
-@pytest.mark.mission("TSK-F1", "ENG-12")
-def test_a_node_starts_when_its_parents_are_done() -> None:
-    """Nodes run in the order of the graph, get what their parents brought out, and the last completes it."""
-    world = workflow({"a": [], "b": [], "join": ["a", "b"]})
-    assert set(runs(world)) == {"a", "b"}
-    finish(world, "a", "from a")
-    assert set(runs(world)) == {"a", "b"}
-    finish(world, "b", "from b")
-    assert world.of[runs(world)["join"]].context["input_artifacts"] == ["from a", "from b"]
-    assert world.status() == "Running"
-    finish(world, "join")
-    assert (world.status(), world.of["it"].children) == ("Completed", {"Completed": 3})
-
-
-@pytest.mark.mission("TSK-ERR", "ENG-12")
-def test_an_error_is_counted_all_the_way_up() -> None:
-    """Two failures of a process count on the process, its run and its workflow run."""
-    world = workflow({"a": []})
-    run = runs(world)["a"]
-    world.done(run, processes=[{"name": "p"}])
-    (one,) = world.children(run)
-    go(world, "network_error", to=one)
-    world.pass_time(2)
-    go(world, "refused", to=one)
-    assert [world.of[name].counters["errors"] for name in (one, run, "it")] == [2, 2, 2]
-    assert [world.status(name) for name in (one, run, "it")] == ["Failed", "Failed", "Failed"]
-
-
-@pytest.mark.mission("ENG-12")
-def test_stopping_a_workflow_stops_everything_below_and_resuming_goes_on() -> None:
-    """Stop goes down through the runs to the processes and comes back up as a status; so does resume."""
-    world = workflow({"a": [], "b": ["a"]})
-    run = runs(world)["a"]
-    world.done(run, processes=[{"name": "p"}])
-    world.send(WorkflowRun.stop(by=ANN))
-    assert [world.status(name) for name in (world.children(run)[0], run, "it")] == ["Stopped"] * 3
-    world.send(WorkflowRun.resume(by=ANN))
-    world.pass_time(1)
-    assert [world.status(name) for name in (world.children(run)[0], run, "it")] == ["Running"] * 3
-
-
-@pytest.mark.mission("TSK-F1")
-def test_the_workflow_is_told_before_the_status_is_rolled_up() -> None:
-    """The run that completes tells its workflow which node is done, once."""
-    world = workflow({"a": []})
-    finish(world, "a")
-    told = [each for each in world.found(Deliver) if each.event == "node_complete"]
-    assert [each.data["node"] for each in told] == ["a"]
-    assert [each.chart for each in world.found(SpawnChild)] == ["task_runs.run", "task_runs.process"]
 
 
 @pytest.mark.mission("TSK-S", "ENG-13")

@@ -8,6 +8,8 @@ from headway.lifecycles.task_runs.rules import (
     ACTIVE,
     ALL_COMPLETED,
     EXISTING,
+    LONGEST_PROCESS,
+    NONE_UNDER_WAY,
     PERMANENT,
     PROCESS_ERRORS,
     PROCESS_TIMES,
@@ -15,6 +17,7 @@ from headway.lifecycles.task_runs.rules import (
     RUN_ENDS,
     RUN_ERRORS,
     RUN_TIMES,
+    TIMEOUT,
     WORKFLOW_ENDS,
     ProcessData,
     RunData,
@@ -24,17 +27,18 @@ from headway.lifecycles.task_runs.rules import (
     all_nodes_done,
     begin_nodes,
     ends_as,
+    is_sound,
     keep_artifacts,
     keep_output,
     names_a_node,
+    next_phase,
     once,
     prepared_processes,
-    process_timeout,
     ready_runs,
 )
 from headway.statechart import model
 
-USER = ("user", "system")
+USER = ("user", "admin", "system")
 RUNNER = ("runner", "system")
 CHANGED = "child.changed"
 
@@ -47,21 +51,25 @@ RESUME_CHILDREN = tell("children", "resume")
 DELETE_CHILDREN = tell("children", "delete")
 TELL_WORKFLOW = tell("parent", "node_complete", "node", "output_artifacts")
 BEGIN_READY = (spawn("task_runs.run", ready_runs), begin_nodes)
-RESUME_WORKFLOW = (RESUME_CHILDREN, *BEGIN_READY)
-PREPARE = spawn("task_runs.process", prepared_processes)
-ADD = spawn("task_runs.process", added_processes)
+HOLD = put(held=True)
+RESUME_WORKFLOW = (RESUME_CHILDREN, put(held=False), *BEGIN_READY)
+PREPARE = (spawn("task_runs.process", prepared_processes), next_phase)
+ADD = (spawn("task_runs.process", added_processes), next_phase)
 REOPEN = (once("started_at"), model.Clear(fields=RUN_ENDS))
 WORKFLOW_FAILED = ends_as("failed_at", WORKFLOW_ENDS)
 WORKFLOW_STOPPED = ends_as("stopped_at", WORKFLOW_ENDS)
 START_OVER = (
     DELETE_CHILDREN,
-    put(input_artifacts=[], output_artifacts=[]),
+    put(output_artifacts=[], phase=0),
     count("errors", "0 - counters.errors"),
 )
 
 
 class TaskProcess(Statechart, version=1, name="task_runs.process", context=ProcessData, computed="first"):
     """One process of a task run."""
+
+    waiting = State(waits_for="the run to be continued")
+    queued = State(meaning="about to be picked up")
 
     Deleted = Final(where="deleted_at", meaning="no status: its run was restarted and the process is gone")
     Stopped = State(where="stopped_at", meaning="stopped by a user")
@@ -71,20 +79,23 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     )
     Incomplete = State(where="incomplete_at", meaning="a transient error; it is tried again")
     Timeout = State(where="timeout_at", meaning="took too long; it is tried again")
-    Pending = State(where="!started_at", initial=True, meaning="waits to start", waits_for="the dispatcher")
+    Pending = State(waiting, queued, where="!started_at", initial=True, meaning="waits to start")
     Running = State(
-        where="!completed_at", run=Run("run_process", errors=(*RETRYABLE, *PERMANENT)), meaning="executing"
+        where="!completed_at",
+        run=Run("run_process", timeout=LONGEST_PROCESS, errors=(*RETRYABLE, *PERMANENT, TIMEOUT)),
+        meaning="handed to the workers",
     )
     Completed = State(where="true", meaning="finished")
 
+    queue = waiting.always.to(queued, when="dispatched")
+    picked_up = queued.after("1s").computes(Running, sets="started_at")
     run = Pending.computes(Running, by=RUNNER, do=DISPATCH, sets="started_at")
-    picked_up = Pending.after("1s").computes(Running, when="dispatched", sets="started_at")
     complete = Running.on("complete", "done.work.Running").computes(
         Completed, by=RUNNER, do=keep_output, sets="completed_at", clears=PROCESS_ERRORS
     )
     incomplete = Running.on_error(*RETRYABLE).computes(Incomplete, Failed, do=ERROR, sets="incomplete_at")
+    handle_timeout = Running.on_error(TIMEOUT).computes(Timeout, Failed, do=ERROR, sets="timeout_at")
     fail = Running.on_error.computes(Failed, do=ERROR, sets="failed_at")
-    handle_timeout = Running.after(process_timeout).computes(Timeout, Failed, do=ERROR, sets="timeout_at")
     restart = (Timeout | Incomplete).computes(Pending, by=USER, do=RESTART, clears=PROCESS_TIMES)
     retry_timeout = Timeout.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
     retry_incomplete = Incomplete.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
@@ -123,6 +134,7 @@ class TaskRun(
     # checkProcesses(): the first row that holds.
     check_processes = (
         deleting.stay(event=CHANGED)
+        | Running.stay(event=CHANGED, when="children.Running > 0")
         | any_live.computes(Running, event=CHANGED, when="children.Running > 0", do=REOPEN)
         | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=ends_as("failed_at"))
         | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=ends_as("stopped_at"))
@@ -133,10 +145,15 @@ class TaskRun(
     # prepareTaskProcesses() and continue().
     open_empty = opening.always.to(preparing, when=f"{EXISTING} == 0")
     open_again = opening.always.to(prepared, when=f"{EXISTING} > 0")
+    prepare_and_continue = preparing.on_done.computes(
+        Running, when=(adds_processes, "dispatched"), do=ADD, sets="started_at"
+    )
     prepare = preparing.on_done.to(prepared, when=adds_processes, do=PREPARE)
     skip = preparing.on_done.computes(Skipped, do=TELL_WORKFLOW, sets="skipped_at")
     not_prepared = preparing.on_error.computes(Failed, do=ERROR, sets="failed_at")
-    continue_ = prepared.computes(Running, event="continue", by=USER, do=RUN_CHILDREN, sets="started_at")
+    continue_ = prepared.computes(
+        Running, event="continue", by=USER, do=(DISPATCH, RUN_CHILDREN), sets="started_at"
+    )
     continues = prepared.always.computes(Running, when="dispatched", do=RUN_CHILDREN, sets="started_at")
 
     # afterAllProcessesComplete(): the hook, and the count once more after it.
@@ -186,13 +203,17 @@ class WorkflowRun(
         | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=WORKFLOW_STOPPED)
         | any_live.stay(event=CHANGED, clears=("failed_at", "stopped_at"))
     )
-    start = Pending.computes(Running, by=USER, do=BEGIN_READY, sets="started_at")
-    node_complete = Running.stay(by="system", when=names_a_node, do=(keep_artifacts, *BEGIN_READY))
-    late_node = (Failed | Stopped).stay(
+    begin = Pending.always.computes(Running, when=("at_once", is_sound), do=BEGIN_READY, sets="started_at")
+    start = Pending.computes(Running, by=USER, when=is_sound, do=BEGIN_READY, sets="started_at")
+    node_complete = (Running | Failed).stay(by="system", when=names_a_node, do=(keep_artifacts, *BEGIN_READY))
+    late_node = (Stopped | Completed).stay(
         event="node_complete", by="system", when=names_a_node, do=keep_artifacts
     )
-    complete = Running.always.computes(Completed, when=all_nodes_done, sets="completed_at")
-    stop = Running.computes(Running, by=USER, do=tell("children", "stop"))
-    stop_pending = Pending.computes(Stopped, event="stop", by=USER, sets="stopped_at")
+    complete = Running.always.computes(Completed, when=(NONE_UNDER_WAY, all_nodes_done), sets="completed_at")
+    stop = Running.computes(Running, by=USER, do=(HOLD, tell("children", "stop")))
+    stop_pending = Pending.computes(Stopped, event="stop", by=USER, do=HOLD, sets="stopped_at")
     resume = Stopped.computes(Running, by=USER, when="started_at", do=RESUME_WORKFLOW, clears="stopped_at")
-    resume_pending = Stopped.computes(Pending, event="resume", by=USER, clears="stopped_at")
+    resume_pending = Stopped.computes(
+        Pending, event="resume", by=USER, do=put(held=False), clears="stopped_at"
+    )
+    resume_failed = Failed.stay(event="resume", by=USER, when="held", do=RESUME_WORKFLOW)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
 
 PROCESS_ERRORS = ("failed_at", "incomplete_at", "timeout_at")
@@ -17,12 +18,17 @@ RUN_TIMES = ("started_at", *RUN_ENDS)
 WORKFLOW_ENDS = ("completed_at", "failed_at", "stopped_at")
 
 RETRYABLE = ("network_error", "rate_limited", "overloaded", "lost")
-PERMANENT = ("invalid_input", "refused", "crashed")
+PERMANENT = ("invalid_input", "refused", "crashed", "artifact_too_large", "unknown_runner")
+TIMEOUT = "timeout"
+LONGEST_PROCESS = "24h"
+"""A process that takes longer has hung, whatever its own limit says."""
 
 # A process is active while it may still come to its end by itself: retryable ones keep the run open too.
 ACTIVE = "children.new + children.Pending + children.Running + children.Incomplete + children.Timeout"
 EXISTING = f"{ACTIVE} + children.Completed + children.Failed + children.Stopped"
-ALL_COMPLETED = f"{EXISTING} == children.Completed && children.Completed > 0"
+# What is asked at every change of thousands of processes: the first part nearly always settles it.
+ALL_COMPLETED = f"children.Running == 0 && children.Completed > 0 && {EXISTING} == children.Completed"
+NONE_UNDER_WAY = "children.new + children.Pending + children.Running == 0"
 
 
 @dataclass
@@ -30,6 +36,9 @@ class ProcessData:
     """A process; its restarts and errors are counted by the engine."""
 
     name: str = ""
+    runner: str = ""
+    phase: int = 1
+    config: dict[str, Any] = field(default_factory=dict)
     max_retries: int = 3
     timeout_seconds: float = 300
     dispatched: bool = False
@@ -50,6 +59,8 @@ class RunData:
 
     node: str = ""
     runner: str = ""
+    phase: int = 0
+    config: dict[str, Any] = field(default_factory=dict)
     dispatched: bool = False
     input_artifacts: list[Any] = field(default_factory=list)
     output_artifacts: list[Any] = field(default_factory=list)
@@ -62,9 +73,15 @@ class RunData:
 
 @dataclass
 class WorkflowData:
-    """A workflow run: each node of its graph with the nodes it waits for, and what each has brought out."""
+    """A workflow run: each node of its graph with the nodes it waits for, and what each has brought out.
+
+    `tasks` are what each node's task run begins with; one that is `held` begins no further nodes.
+    """
 
     graph: dict[str, list[str]] = field(default_factory=dict)
+    tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    at_once: bool = False
+    held: bool = False
     begun: list[str] = field(default_factory=list)
     artifacts: dict[str, list[Any]] = field(default_factory=dict)
     started_at: str | None = None
@@ -84,14 +101,10 @@ def ends_as(moment: str, ends: tuple[str, ...] = RUN_ENDS) -> tuple[model.Action
     return once(moment), model.Clear(fields=tuple(end for end in ends if end != moment))
 
 
-def process_timeout(view: View) -> float:
-    """How long a process may run, in seconds."""
-    return float(view.context.timeout_seconds)
-
-
-def keep_output(view: View) -> dict[str, Any]:
-    """Keep what the work has brought out."""
-    return {"output_artifacts": list(_said(view).get("artifacts", []))}
+def keep_output(view: View) -> dict[str, Any] | None:
+    """Keep what the work has brought out, if it has."""
+    artifacts = _said(view).get("artifacts")
+    return {"output_artifacts": list(artifacts)} if artifacts else None
 
 
 def adds_processes(view: View) -> bool | No:
@@ -101,12 +114,19 @@ def adds_processes(view: View) -> bool | No:
 
 def prepared_processes(view: View) -> list[dict[str, Any]]:
     """The processes the runner has prepared; they wait until the run continues."""
-    return [dict(each) for each in _said(view)["processes"]]
+    own = {"runner": view.context.runner, "phase": view.context.phase + 1}
+    return [{**each, **own} for each in _said(view)["processes"]]
 
 
 def added_processes(view: View) -> list[dict[str, Any]]:
-    """Processes added while the run is running; they are picked up by themselves."""
-    return [{**each, "dispatched": True} for each in _said(view)["processes"]]
+    """Processes of a run that is running, or about to: they are created as started."""
+    begun = {"dispatched": True, "started_at": view.now.isoformat()}
+    return [{**each, **begun} for each in prepared_processes(view)]
+
+
+def next_phase(view: View) -> dict[str, Any]:
+    """Count how often the runner has named processes."""
+    return {"phase": view.context.phase + 1}
 
 
 def begin_nodes(view: View) -> dict[str, Any]:
@@ -117,14 +137,14 @@ def begin_nodes(view: View) -> dict[str, Any]:
 def ready_runs(view: View) -> list[dict[str, Any]]:
     """A task run for each node whose parents are done, with what they have brought out."""
     flow = view.context
-    return [
-        {
-            "node": node,
-            "dispatched": True,
-            "input_artifacts": [item for parent in flow.graph[node] for item in flow.artifacts[parent]],
-        }
-        for node in _ready(flow)
-    ]
+    return [_run_of(flow, node) for node in _ready(flow)]
+
+
+def _run_of(flow: WorkflowData, node: str) -> dict[str, Any]:
+    task = flow.tasks.get(node, {})
+    brought = [item for parent in flow.graph[node] for item in flow.artifacts[parent]]
+    inputs = [*task.get("input_artifacts", []), *brought]
+    return {**task, "node": node, "dispatched": True, "input_artifacts": inputs}
 
 
 def keep_artifacts(view: View) -> dict[str, Any]:
@@ -139,6 +159,12 @@ def names_a_node(view: View) -> bool | No:
     return node in view.context.graph or No(f"the workflow has no node {node!r}")
 
 
+def is_sound(view: View) -> bool | No:
+    """The graph has nodes, knows every node that one waits for, and has no cycle."""
+    problem = graph_problem(view.context.graph)
+    return No(problem) if problem else True
+
+
 def all_nodes_done(view: View) -> bool | No:
     """Every node of the graph is done."""
     missing = [node for node in view.context.graph if node not in view.context.artifacts]
@@ -146,11 +172,15 @@ def all_nodes_done(view: View) -> bool | No:
 
 
 def _ready(flow: WorkflowData) -> list[str]:
-    return [
-        node
-        for node, parents in flow.graph.items()
-        if node not in flow.begun and all(parent in flow.artifacts for parent in parents)
-    ]
+    return (
+        []
+        if flow.held
+        else [
+            node
+            for node, parents in flow.graph.items()
+            if node not in flow.begun and all(parent in flow.artifacts for parent in parents)
+        ]
+    )
 
 
 def _said(view: View) -> Mapping[str, Any]:

@@ -1,0 +1,1 @@
+"""Documents on their way through three phases, as one task run with two hundred processes."""

@@ -1,0 +1,389 @@
+"""Task runs over HTTP, by the names of the document: create, read, and `apply-action`."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Sequence
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter, Depends, Path, Query
+from pydantic import Field
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import Response
+
+from headway.api.answers import json_response
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
+from headway.api.problems import problem_of
+from headway.api.requests import REQUEST, wrong
+from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
+from headway.engine.orders import Receipt
+from headway.errors import RefusedError
+from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
+from headway.lifecycles.task_runs.desk import MOST_NODES, Standing, Task, TaskRuns
+from headway.lifecycles.task_runs.runners import Runners
+from headway.lifecycles.task_runs.shown import process_shown, run_shown, workflow_shown
+from headway.statechart.define import Statechart
+
+router = APIRouter(tags=["task runs"])
+
+Id = Annotated[str, Path(description="Its id.", min_length=1, max_length=LONGEST_NAME)]
+NewId = Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
+Key = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,253}[!-~])?$")]
+Node = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
+Status = Annotated[str | None, Query(description="Only those with this status.", max_length=100)]
+Again = Field(None, description="The same as the header `Idempotency-Key`: a repeat gets the first answer.")
+READ, SEND = [needs("read")], [needs("send")]
+
+
+class NewTaskRun(Strict):
+    """A task run to create."""
+
+    runner: str = Field(description="The name that a runner is registered by.", examples=["extract"])
+    id: NewId | None = Field(None, description="Its id; without one it gets one.")
+    input_artifacts: list[Any] = Field(default=[], description="What its runner gets.")
+    config: dict[str, Any] = Field(default={}, description="What its runner is told.")
+    dispatch: bool = Field(default=True, description="Whether it continues by itself once it is prepared.")
+    request_id: Key | None = Again
+
+
+class NewNode(Strict):
+    """A node of a workflow."""
+
+    runner: str
+    after: list[Node] = Field(default=[], description="The nodes that must be done before.")
+    input_artifacts: list[Any] = []
+    config: dict[str, Any] = {}
+
+
+class NewWorkflowRun(Strict):
+    """A workflow run to create: tasks by the names of their nodes."""
+
+    nodes: dict[Node, NewNode] = Field(min_length=1, max_length=MOST_NODES)
+    id: NewId | None = None
+    start: bool = Field(default=True, description="Whether its first nodes begin at once.")
+    request_id: Key | None = Again
+
+
+class RunAction(Strict):
+    """What is to be done with a task run."""
+
+    action: Literal["continue", "stop", "restart", "resume"]
+    request_id: Key | None = Again
+
+
+class ProcessAction(Strict):
+    """What is to be done with a process."""
+
+    action: Literal["stop", "restart", "resume"]
+    request_id: Key | None = Again
+
+
+class WorkflowAction(Strict):
+    """What is to be done with a workflow run."""
+
+    action: Literal["start", "stop", "resume"]
+    request_id: Key | None = Again
+
+
+class Applied(Strict):
+    """Where something stands after an action; what the action tells its processes follows right after."""
+
+    id: str
+    status: str
+    seq: int
+
+
+class TaskProcessShown(Strict):
+    """A process of a task run."""
+
+    id: str
+    task_run_id: str | None
+    status: str
+    seq: int
+    name: str
+    runner: str
+    phase: int
+    config: dict[str, Any]
+    max_retries: int
+    timeout_seconds: float
+    restart_count: int
+    error_count: int
+    progress: float
+    input_artifacts: list[Any]
+    output_artifacts: list[Any]
+    started_at: str | None
+    completed_at: str | None
+    failed_at: str | None
+    stopped_at: str | None
+    incomplete_at: str | None
+    timeout_at: str | None
+    allowed_actions: list[str]
+
+
+class TaskRunShown(Strict):
+    """A task run; its status follows from its processes."""
+
+    id: str
+    workflow_run_id: str | None
+    status: str
+    seq: int
+    node: str
+    runner: str
+    phase: int
+    config: dict[str, Any]
+    active_task_processes_count: int
+    task_processes_count: int
+    task_processes_by_status: dict[str, int]
+    task_process_error_count: int
+    input_artifacts: list[Any]
+    output_artifacts: list[Any]
+    started_at: str | None
+    completed_at: str | None
+    failed_at: str | None
+    stopped_at: str | None
+    skipped_at: str | None
+    allowed_actions: list[str]
+
+
+class WorkflowRunShown(Strict):
+    """A workflow run; its status follows from its task runs."""
+
+    id: str
+    status: str
+    seq: int
+    graph: dict[str, list[str]] = Field(description="Each node with the nodes it waits for.")
+    begun: list[str]
+    artifacts: dict[str, list[Any]] = Field(description="What each node that is done has brought out.")
+    task_runs_by_status: dict[str, int]
+    error_count: int
+    started_at: str | None
+    completed_at: str | None
+    failed_at: str | None
+    stopped_at: str | None
+    allowed_actions: list[str]
+
+
+class TaskRunPage(Strict):
+    """A page of task runs."""
+
+    items: list[TaskRunShown]
+    next: str | None
+
+
+class TaskProcessPage(Strict):
+    """A page of processes."""
+
+    items: list[TaskProcessShown]
+    next: str | None
+
+
+class WorkflowRunPage(Strict):
+    """A page of workflow runs."""
+
+    items: list[WorkflowRunShown]
+    next: str | None
+
+
+class RunnersShown(Strict):
+    """The names of all runners."""
+
+    items: list[str]
+    next: None = None
+
+
+def router_of(runners: Runners) -> APIRouter:
+    """The routes, for tasks of these runners."""
+
+    def give(connection: HTTPConnection) -> None:
+        connection.state.runners = runners
+
+    outer = APIRouter(dependencies=[Depends(give)])
+    outer.include_router(router)
+    return outer
+
+
+def desk_of(request: Request, node: Here, caller: Who) -> TaskRuns:
+    """The tasks of the caller's tenant."""
+    return TaskRuns(node.tenant(caller.tenant), request.state.runners)
+
+
+Desk = Annotated[TaskRuns, Depends(desk_of)]
+
+
+@router.get("/task-runners", operation_id="list_task_runners", dependencies=READ)
+async def list_runners(request: Request) -> RunnersShown:
+    """The runners that task runs can name."""
+    return RunnersShown(items=[*request.state.runners.names])
+
+
+@router.post(
+    "/task-runs",
+    operation_id="create_task_run",
+    status_code=201,
+    response_model=Applied,
+    dependencies=SEND,
+)
+async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
+    """Create a task run; its runner prepares its processes right after."""
+    given = body.model_dump(exclude={"request_id"})
+    key = _key(request_id, body.request_id)
+    return await _told(desk.create_run(**given, by=caller.actor, request_id=key), 201)
+
+
+@router.get("/task-runs", operation_id="list_task_runs", dependencies=READ)
+async def list_runs(
+    desk: Desk,
+    *,
+    workflow_run_id: Annotated[str | None, Query(description="Only those of this workflow run.")] = None,
+    status: Status = None,
+    cursor: Cursor = None,
+    limit: Limit = PER_PAGE,
+) -> TaskRunPage:
+    """Task runs in the order of their creation."""
+    items, following = await _page(
+        desk, TaskRun, parent=workflow_run_id, status=status, cursor=cursor, limit=limit
+    )
+    return TaskRunPage(items=[TaskRunShown(**run_shown(each)) for each in items], next=following)
+
+
+@router.get("/task-runs/{id}", operation_id="get_task_run", dependencies=READ)
+async def get_run(id: Id, desk: Desk) -> TaskRunShown:  # noqa: A002 - the name in the path
+    """A task run."""
+    return TaskRunShown(**run_shown(await desk.get(TaskRun, id)))
+
+
+@router.get("/task-runs/{id}/processes", operation_id="list_task_processes", dependencies=READ)
+async def list_processes(
+    id: Id,  # noqa: A002 - the name in the path
+    desk: Desk,
+    *,
+    status: Status = None,
+    cursor: Cursor = None,
+    limit: Limit = PER_PAGE,
+) -> TaskProcessPage:
+    """The processes of a task run in the order of their creation."""
+    await desk.get(TaskRun, id)
+    items, following = await _page(desk, TaskProcess, parent=id, status=status, cursor=cursor, limit=limit)
+    return TaskProcessPage(items=[TaskProcessShown(**process_shown(each)) for each in items], next=following)
+
+
+@router.post(
+    "/task-runs/{id}/apply-action",
+    operation_id="apply_task_run_action",
+    response_model=Applied,
+    dependencies=SEND,
+)
+async def apply_to_run(
+    id: Id,  # noqa: A002 - the name in the path
+    body: RunAction,
+    desk: Desk,
+    caller: Who,
+    *,
+    request_id: RequestId,
+) -> Response:
+    """Continue, stop, restart or resume a task run. What is not possible now is 409, and changes nothing."""
+    key = _key(request_id, body.request_id)
+    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=key))
+
+
+@router.get("/task-processes/{id}", operation_id="get_task_process", dependencies=READ)
+async def get_process(id: Id, desk: Desk) -> TaskProcessShown:  # noqa: A002 - the name in the path
+    """A process."""
+    return TaskProcessShown(**process_shown(await desk.get(TaskProcess, id)))
+
+
+@router.post(
+    "/task-processes/{id}/apply-action",
+    operation_id="apply_task_process_action",
+    response_model=Applied,
+    dependencies=SEND,
+)
+async def apply_to_process(
+    id: Id,  # noqa: A002 - the name in the path
+    body: ProcessAction,
+    desk: Desk,
+    caller: Who,
+    *,
+    request_id: RequestId,
+) -> Response:
+    """Stop, restart or resume one process."""
+    key = _key(request_id, body.request_id)
+    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=key))
+
+
+@router.post(
+    "/workflow-runs",
+    operation_id="create_workflow_run",
+    status_code=201,
+    response_model=Applied,
+    dependencies=SEND,
+)
+async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
+    """Create a workflow run: a graph of tasks, each of which begins when those it waits for are done."""
+    tasks = {name: Task(**node.model_dump()) for name, node in body.nodes.items()}
+    key = _key(request_id, body.request_id)
+    made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=key)
+    return await _told(made, 201)
+
+
+@router.get("/workflow-runs", operation_id="list_workflow_runs", dependencies=READ)
+async def list_workflows(
+    desk: Desk, *, status: Status = None, cursor: Cursor = None, limit: Limit = PER_PAGE
+) -> WorkflowRunPage:
+    """Workflow runs in the order of their creation."""
+    items, following = await _page(desk, WorkflowRun, status=status, cursor=cursor, limit=limit)
+    return WorkflowRunPage(items=[WorkflowRunShown(**workflow_shown(each)) for each in items], next=following)
+
+
+@router.get("/workflow-runs/{id}", operation_id="get_workflow_run", dependencies=READ)
+async def get_workflow(id: Id, desk: Desk) -> WorkflowRunShown:  # noqa: A002 - the name in the path
+    """A workflow run."""
+    return WorkflowRunShown(**workflow_shown(await desk.get(WorkflowRun, id)))
+
+
+@router.post(
+    "/workflow-runs/{id}/apply-action",
+    operation_id="apply_workflow_run_action",
+    response_model=Applied,
+    dependencies=SEND,
+)
+async def apply_to_workflow(
+    id: Id,  # noqa: A002 - the name in the path
+    body: WorkflowAction,
+    desk: Desk,
+    caller: Who,
+    *,
+    request_id: RequestId,
+) -> Response:
+    """Start, stop or resume a workflow run."""
+    key = _key(request_id, body.request_id)
+    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=key))
+
+
+async def _told(doing: Awaitable[Receipt], status: int = 200) -> Response:
+    try:
+        receipt = await doing
+    except RefusedError as error:
+        raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
+    told = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
+    return json_response(told, status, {"ETag": f'"{receipt.seq}"'})
+
+
+def _key(header: str | None, body: str | None) -> str | None:
+    """The engine's request id: the header and the body say the same, or one of them says it."""
+    own = None if body is None else REQUEST + body
+    if header is not None and own not in (None, header):
+        raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
+    return header or own
+
+
+async def _page(
+    desk: TaskRuns, chart: type[Statechart], *, cursor: str | None, limit: int, **wanted: str | None
+) -> tuple[Sequence[Standing], str | None]:
+    name = chart.chart.name
+    after = None if cursor is None else cursor_place(name, str, cursor)
+
+    async def read(count: int) -> Sequence[Standing]:
+        return await desk.list(chart, after=after, limit=count, **wanted)
+
+    return await paged(read, limit, lambda each: cursor_text(name, each.snapshot.instance))

@@ -1,0 +1,65 @@
+"""What is told of processes, task runs and workflow runs, by the field names of the document."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
+from headway.lifecycles.task_runs.desk import ACTIONS, Standing
+from headway.lifecycles.task_runs.rules import PROCESS_TIMES, RUN_TIMES, WORKFLOW_ENDS
+from headway.statechart.define import Statechart
+from headway.statechart.refusal import allowed_now
+
+ARTIFACTS = ("input_artifacts", "output_artifacts")
+PROCESS_FIELDS = (
+    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds"),
+    *ARTIFACTS,
+    *PROCESS_TIMES,
+)
+RUN_FIELDS = ("node", "runner", "phase", "config", *ARTIFACTS, *RUN_TIMES)
+WORKFLOW_FIELDS = ("graph", "begun", "artifacts", "started_at", *WORKFLOW_ENDS)
+
+
+def process_shown(it: Standing) -> dict[str, Any]:
+    """A process of a task run."""
+    return {
+        **_shown(it, TaskProcess, PROCESS_FIELDS),
+        "task_run_id": it.snapshot.parent,
+        "restart_count": it.snapshot.counters.get("restart_count", 0),
+        "error_count": it.errors,
+        "progress": it.snapshot.progress,
+    }
+
+
+def run_shown(it: Standing) -> dict[str, Any]:
+    """A task run; its processes by number only, however many there are."""
+    return {
+        **_shown(it, TaskRun, RUN_FIELDS),
+        "workflow_run_id": it.snapshot.parent,
+        "active_task_processes_count": it.active,
+        "task_processes_count": sum(it.existing.values()),
+        "task_processes_by_status": it.existing,
+        "task_process_error_count": it.errors,
+    }
+
+
+def workflow_shown(it: Standing) -> dict[str, Any]:
+    """A workflow run."""
+    return {
+        **_shown(it, WorkflowRun, WORKFLOW_FIELDS),
+        "task_runs_by_status": it.existing,
+        "error_count": it.errors,
+    }
+
+
+def _shown(it: Standing, chart: type[Statechart], fields: tuple[str, ...]) -> dict[str, Any]:
+    snapshot = it.snapshot
+    active = chart.chart.configuration(snapshot.states)
+    possible = {each.event for each in allowed_now(chart.chart, active, snapshot.asks)}
+    return {
+        "id": snapshot.instance,
+        "status": it.status,
+        "seq": snapshot.seq,
+        **{name: snapshot.context[name] for name in fields},
+        "allowed_actions": [action for action in ACTIONS[chart] if action in possible],
+    }

@@ -1,0 +1,72 @@
+"""The runners of a team, for tests: what each process does stands in its config."""
+
+import asyncio
+from collections import Counter
+from typing import Any
+
+from headway.lifecycles.task_runs.runners import (
+    Process,
+    ProcessTask,
+    Runner,
+    Runners,
+    RunTask,
+    TransientError,
+)
+
+runners = Runners()
+calls: Counter[str] = Counter()
+"""How often each process, by its name, was run; tests clear it."""
+
+
+@runners("listed")
+class Listed(Runner):
+    """Runs the processes that its config lists; each waits for a gate, fails, or brings its name out."""
+
+    async def prepare(self, run: RunTask) -> None:
+        """One process for each that is listed."""
+        for each in run.config.get("processes", []):
+            limits = {key: each[key] for key in ("timeout_seconds", "max_retries") if key in each}
+            run.add(Process(each["name"], run.input_artifacts, each, **limits))
+
+    async def run(self, process: ProcessTask) -> list[Any]:
+        """Do what the config says."""
+        calls[process.name] += 1
+        does = process.config.get("does", "")
+        if does == "hang" and process.restarts < process.config.get("times", 99):
+            await asyncio.Event().wait()
+        if does == "flicker" and process.restarts < process.config["times"]:
+            raise TransientError("not yet")
+        if does == "fail":
+            raise ValueError("no good")
+        if does == "large":
+            return ["x" * 200_000]
+        return [f"{process.name} of {len(process.input_artifacts)}"]
+
+    async def after_all_completed(self, run: RunTask) -> list[Any] | None:
+        """Go on with the next phase that is listed; then bring out all that was made."""
+        calls["hook"] += 1
+        more = run.config.get("more", [])
+        if run.phase <= len(more):
+            run.add(*(Process(name) for name in more[run.phase - 1]))
+            return None
+        return [item async for each in run.processes() for item in each.artifacts]
+
+
+@runners("threaded")
+class Threaded(Runner):
+    """Has no async method, and two errors that are told apart."""
+
+    max_retries = 0
+    retryable = (LookupError,)
+
+    def run(self, process: ProcessTask) -> None:
+        """Fail in the way that is asked for."""
+        raise {"lookup": LookupError, "value": ValueError}[process.config["error"]]("oh")
+
+
+@runners("nothing")
+class Nothing(Runner):
+    """Has nothing to do."""
+
+    def prepare(self, run: RunTask) -> None:
+        """Name no process."""
