@@ -3,6 +3,12 @@ BIN   := .venv/bin
 CODE  := $(wildcard src tests bench chaos scripts examples)
 SUITE ?= core
 
+# What a suite needs beyond the project itself.
+SETUP_engine    := peers
+SETUP_task_runs := peers
+SETUP_trust     := tests
+SETUP_service   := load
+
 .PHONY: help setup serve test check format bench simulate chaos coverage-of-mission clean
 
 help: ## Show this list
@@ -30,8 +36,8 @@ format: setup ## Format the code and apply the safe fixes
 	$(BIN)/ruff format $(CODE)
 	$(BIN)/ruff check --fix $(CODE)
 
-bench: ## Measure and compare (SUITE=core, engine or trust)
-	@scripts/setup $(if $(filter engine,$(SUITE)),peers,$(if $(filter trust,$(SUITE)),tests))
+bench: ## Measure and compare (SUITE=core, engine, trust, service or task_runs)
+	@scripts/setup $(SETUP_$(SUITE))
 	$(BIN)/python -m bench $(SUITE)
 
 simulate: setup ## Live through thousands of worlds full of faults (SEEDS=5000, FROM=0)

@@ -20,6 +20,7 @@ SUITES = {
     "core": "bench.core",
     "engine": "bench.engine",
     "service": "bench.service",
+    "task_runs": "bench.task_runs",
     "trust": "bench.trust",
 }
 

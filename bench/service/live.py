@@ -37,10 +37,11 @@ HEADWAY, BARE = "headway", "uvicorn broadcast"
 TARGET = 0.5
 SHORT, LONG = 126, 127
 PING, PONG = 0x89, 0x8A
-IS_EVENT = b'"type":"event"'
+IS_EVENT = b'"type":"transition"'
 SAMPLE = {
-    "id": "0-1000", "type": "event", "tenant": "default", "chart": "Counter", "version": 1, "instance": "one",
-    "owner": None, "seq": 1_000, "row": 0, "event": "flip", "transition": "flip", "from": "on", "to": "off",
+    "id": "0-1000", "type": "transition", "tenant": "default", "chart": "Counter", "version": 1,
+    "instance": "one", "owner": None, "seq": 1_000, "row": 0, "event": "flip", "transition": "flip",
+    "from": "on", "to": "off",
     "actor": "system", "at": "2026-01-01T00:00:00.000000Z", "reason": None, "attempt": 0, "data": None,
 }  # fmt: skip
 

@@ -11,6 +11,7 @@ from bench.harness import Row, WrongResult
 from headway.engine.announce import Announcer
 from headway.engine.engine import Engine
 from headway.engine.tail import Follower, Tail
+from headway.store.rows import EventRow
 
 RING = "ring"
 MICROSECONDS = 1_000_000
@@ -59,8 +60,8 @@ class Following:
             check([receipt])
             event = await anext(self._follower)
             seen = perf_counter()
-            if event.line.seq != receipt.seq:  # type: ignore[union-attr]  # checked above
-                raise WrongResult(f"step {event.line.seq} was seen, another was sent")
+            if not isinstance(event, EventRow) or event.line.seq != receipt.seq:  # type: ignore[union-attr]  # checked above
+                raise WrongResult(f"{event} was seen, another step was sent")
             self._commits.append(committed - begin)
             self._waits.append(seen - committed)
 

@@ -1,6 +1,4 @@
 // A worker for Headway in JavaScript: `HEADWAY_KEY=hw_… node worker.mjs`. It needs Node 20 and nothing else.
-import { setTimeout as pause } from "node:timers/promises";
-
 const { HEADWAY_URL = "http://127.0.0.1:8000", HEADWAY_KEY } = process.env;
 const worker = `javascript-${crypto.randomUUID()}`;
 const stop = new AbortController();
@@ -22,7 +20,11 @@ const post = async (path, body, signal) => {
   if (!answer.ok && answer.status !== 409) throw new Error(`${answer.status} ${await answer.text()}`);
   return answer.json(); // 409: the work is not this worker's any more, and nobody waits for its word
 };
-
+const later = ({ message, cause }) => {
+  if (!stop.signal.aborted) console.error(HEADWAY_URL, message, cause?.code ?? "");
+  if (/^40[13] /.test(message)) stop.abort((process.exitCode = 1)); // the key will not get better
+  return new Promise((go) => setTimeout(go, stop.signal.aborted ? 0 : 1000));
+};
 const run = async ({ id, attempt, handler, heartbeat_ms, ...work }) => {
   const say = (what, more) => post(`${encodeURIComponent(id)}/${what}`, { attempt, ...more });
   const tell = (more) => say("heartbeat", more).catch(console.error);
@@ -32,9 +34,7 @@ const run = async ({ id, attempt, handler, heartbeat_ms, ...work }) => {
   await say(...outcome).catch(console.error).finally(() => clearInterval(beats));
 };
 
-const later = (error) => pause(1000, console.error(error.message) ?? {});
 while (!stop.signal.aborted) {
   const asked = { handlers: Object.keys(handlers), limit: 10, wait: 30 };
-  const { items = [] } = await post("claim", asked, stop.signal).catch(later);
-  await Promise.all(items.map(run));
+  await post("claim", asked, stop.signal).then(({ items }) => Promise.all(items.map(run)), later);
 }

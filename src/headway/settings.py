@@ -15,7 +15,8 @@ from headway.errors import InputError, shown
 
 FILE = "headway.toml"
 PREFIX = "HEADWAY_"
-ELSEWHERE = frozenset({"HEADWAY_CONFIG"})
+ELSEWHERE = frozenset({"HEADWAY_CONFIG", "HEADWAY_KEY", "HEADWAY_MANY", "HEADWAY_URL"})
+"""Variables that are no settings: where the settings are, and what clients of the service and tests read."""
 """Variables that are no settings: where the file is, is said before it is read."""
 LARGEST_PORT = 65_535
 MASK = "••••••"

@@ -72,6 +72,22 @@ async def test_an_ask_tells_what_it_shows_and_takes(service: Service) -> None:
     assert told["closed_at"] is None
 
 
+async def test_an_ask_tells_which_answers_are_the_callers(service: Service) -> None:
+    """By role, by delegation alone once it is passed on, and none when it is closed."""
+    ask = await asked(service)
+
+    async def yours(actor: Actor) -> list[str]:
+        async with service.as_("read", actor=actor) as client:
+            told: list[str] = (await client.get(f"/v1/asks/{ask}")).json()["yours"]
+            return sorted(told)
+
+    assert (await yours(ANN), await yours(CARL)) == (["grant", "refuse"], [])
+    await acting(service, ask, "delegate", to="carl")
+    assert (await yours(ANN), await yours(CARL)) == ([], ["grant", "refuse"])
+    await acting(service, ask, "answer", CARL, **GRANT)
+    assert await yours(CARL) == []
+
+
 async def test_an_answer_moves_the_instance(service: Service) -> None:
     """Once: the second answer is late, the ask is closed, and the inbox is empty."""
     ask = await asked(service)
@@ -79,6 +95,7 @@ async def test_an_answer_moves_the_instance(service: Service) -> None:
     assert (first.status_code, first.json()["states"], first.headers["etag"]) == (200, ["granted"], '"2"')
     second = await acting(service, ask, "answer", BOB, **GRANT)
     assert (second.status_code, second.json()["code"]) == (409, "late")
+    assert second.json()["title"] == "The ask is no longer open"
     closed = (await service.client.get(f"/v1/asks/{ask}")).json()
     assert (closed["closed_by"], closed["closed_event"]) == ("ann", "grant")
     assert await inbox(service, ANN) == []

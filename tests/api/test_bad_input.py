@@ -83,6 +83,62 @@ async def test_a_creation_that_is_not_what_it_should_be(service: Service, body: 
     assert (await service.client.get("/v1/instances")).json()["items"] == []
 
 
+ACTOR = {"id": "bot"}
+BULK, FILTER = "/v1/operations/bulk", {"chart": "Counter"}
+FIELDS = "there is no such field; there are: "
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place", "message"),
+    [
+        (EVENTS, {"event": "flip", "x": 1}, "body.x", f"{FIELDS}event, data, reason"),
+        ("/v1/instances", {"chart": "Counter", "x": 1}, "body.x", f"{FIELDS}chart, id, context"),
+        ("/v1/asks/a/answer", {"x": 1}, "body.x", f"{FIELDS}answer, data, reason"),
+        ("/v1/asks/a/claim", {"x": 1}, "body.x", f"{FIELDS}lasts"),
+        ("/v1/asks/a/delegate", {}, "body.to", "it is required"),
+        (
+            "/v1/keys",
+            {"actor": {**ACTOR, "x": 1}, "scopes": ["read"]},
+            "body.actor.x",
+            f"{FIELDS}id, kind, roles",
+        ),
+        (
+            BULK,
+            {"action": "retry", "filter": {**FILTER, "x": 1}},
+            "body.retry.filter.x",
+            f"{FIELDS}chart, status, owner, parent, ended",
+        ),
+        (
+            BULK,
+            {"action": "retry", "filter": FILTER, "event": "flip"},
+            "body.retry.event",
+            f"{FIELDS}filter, dry_run, limit, cursor, action",
+        ),
+        (BULK, {"action": "stop", "filter": FILTER}, "body.action", "it is one of: cancel, send, retry"),
+        (BULK, {"filter": FILTER}, "body.action", "it is required"),
+        (
+            BULK,
+            {"action": "retry", "filter": {**FILTER, "status": "of"}},
+            "body.filter.status",
+            "Counter has no such status; there are: on, off",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_told_with_what_would_be_right(
+    service: Service, *, path: str, body: dict[str, object], place: str, message: str
+) -> None:
+    """An unknown field is told with the fields there are, an unknown choice with the choices."""
+    problem = check(await service.client.post(path, json=body), 422, "invalid")
+    assert problem["errors"] == [{"place": place, "message": message}]
+
+
+async def test_a_chart_that_there_is_not_is_404_wherever_it_is_named(service: Service) -> None:
+    """A list and a change of many do not take a typing error for a chart without instances."""
+    check(await service.client.get("/v1/instances?chart=Leaf"), 404, "unknown_chart")
+    bulk = {"action": "retry", "filter": {"chart": "Leaf"}}
+    check(await service.client.post(BULK, json=bulk), 404, "unknown_chart")
+
+
 @pytest.mark.parametrize("path", ["/v1/instances", EVENTS, "/v1/instances/e1/cancel"])
 async def test_a_body_that_is_too_large_is_refused(service: Service, path: str) -> None:
     """More than a megabyte is 413, with and without its length told, and far more ends the connection."""

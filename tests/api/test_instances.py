@@ -98,6 +98,8 @@ async def test_if_match_guards_against_what_the_caller_has_not_seen(service: Ser
     status, problem = await send(service, "submit", **{"If-Match": '"7"'})
     assert (status, problem["code"], problem["seq"]) == (412, "version", 1)
     assert (await send(service, "submit", **{"If-Match": '"1"'}))[0] == 200
+    late = await service.client.post("/v1/instances/e1/cancel", json={}, headers={"If-Match": '"1"'})
+    assert (late.status_code, late.json()["code"]) == (412, "version")
     assert (await send(service, "withdraw", **{"If-Match": "*"}))[0] == 200
 
 

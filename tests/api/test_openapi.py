@@ -115,3 +115,28 @@ async def test_every_problem_has_its_page(service: Service) -> None:
         assert "default-src 'none'" in page.headers["content-security-policy"]
         assert "<script" not in page.text
         assert not re.search(r"src=|url\(|href=\"(?!/)", page.text)
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_the_page_of_routes_tells_every_field_of_every_body(service: Service) -> None:
+    """Each with its type; a closed row has a summary; headers are described; no table is empty."""
+    document, page = await document_of(service), (await service.client.get("/docs")).text
+    rows = page.split("<details>")[1:]
+    assert len(rows) == sum(len(methods) for methods in document["paths"].values())
+    for row in rows:
+        assert re.search(r'<span class="short">[^<]', row), row
+    assert "<table></table>" not in page
+    answer = next(row for row in rows if "/v1/asks/{id}/answer<" in row)
+    assert "<code>answer</code></td><td>string</td>" in answer
+    assert "repeated, it gets the first answer again" in answer
+    create = next(row for row in rows if "POST" in row and "/v1/keys<" in row)
+    assert "<code>actor.id</code></td><td>string</td><td>yes</td>" in create
+    assert "Last-Event-ID" in page
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_what_is_asked_for_by_a_body_has_an_example(service: Service) -> None:
+    """For all that people and those who make keys do."""
+    document = await document_of(service)
+    for path in ("/v1/asks/{id}/claim", "/v1/asks/{id}/delegate", "/v1/asks/{id}/answer", "/v1/keys"):
+        assert document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"]

@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from headway.api.cursors import cursor_text
+from headway.api.workers import remote_of
 from headway.worker.handlers import Handlers
 from headway.worker.worker import Worker
 from tests.api.operating import WORKER, Floor, Order, operated
@@ -78,6 +79,9 @@ async def test_work_that_waits_is_retried_at_once(floor: Floor) -> None:
         claiming = asyncio.create_task(client.post("/v1/work/claim", json=asked))
         while not any(each["waiting"] for each in (await desk.get("workers"))["items"]):
             pass
+        looking = remote_of(floor.service.app.app).room._looking
+        assert looking
+        looking.cancel()
         retried = await desk.done(path_of(work, "/retry"))
         async with asyncio.timeout(10):
             [item] = (await claiming).json()["items"]
@@ -143,6 +147,9 @@ async def test_another_tenant_sees_and_changes_nothing(floor: Floor) -> None:
     """No work, timers, workers or letters of others; their work is as unknown as none."""
     work = await floor.failing("a")
     await floor.dead_letters("b")
+    (await floor.node.engine.send("default", "b", Order.pay())).unwrap()
+    async with floor.service.as_("work", actor=WORKER) as client:
+        await client.post("/v1/work/claim", json={"worker": "w", "handlers": ["pay"]})
     async with floor.operator("other") as desk:
         for path in ("work", "timers", "workers", "letters"):
             assert (await desk.get(path))["items"] == []

@@ -37,6 +37,23 @@ async def test_a_key_belongs_to_one_path_and_one_actor(service: Service) -> None
         assert (await other.post("/v1/keys", json=NEW, headers=KEY)).status_code == 201
 
 
+async def test_a_key_that_is_revoked_again_tells_the_same_again(service: Service) -> None:
+    """The answer to a revocation holds no secret, so it is kept like others."""
+    name = (await service.client.post("/v1/keys", json=NEW)).json()["id"]
+    first, again = [await service.client.post(f"/v1/keys/{name}/revoke", headers=KEY) for _ in range(2)]
+    assert (first.status_code, again.status_code) == (200, 200)
+    assert first.content == again.content
+
+
+async def test_a_key_that_is_reused_is_told_in_the_callers_words(service: Service) -> None:
+    """What the service puts before the key of a request is not told."""
+    body = {"chart": "Counter", "id": "c1"}
+    assert (await service.client.post("/v1/instances", json=body, headers=KEY)).status_code == 201
+    again = await service.client.post("/v1/instances", json={**body, "id": "c2"}, headers=KEY)
+    assert (again.status_code, again.json()["code"]) == (422, "key_reused")
+    assert "http:" not in again.text
+
+
 async def test_a_request_under_way_elsewhere_is_refused(service: Service) -> None:
     """A key that another node holds is 409, and is free when that node lets go."""
     name, store = ("default", "answer:make bot"), service.node.engine.store

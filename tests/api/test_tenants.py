@@ -68,6 +68,7 @@ ELSEWHERE = {
     "fail_work",
     "release_work",
     "metrics",
+    "follow_events",
     "get_work",
     "retry_work",
     "list_workers",

@@ -31,14 +31,14 @@ def printed_commands(printed: str) -> list[str]:
 
 
 def test_what_it_prints_works_as_printed(folder: Path) -> None:
-    """Three commands, copied into a shell as they are, answer."""
+    """Four commands, copied into a shell as they are, answer."""
     assert shutil.which("curl")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     with Running("demo", "--port", "0", folder=folder) as demo:
         address = demo.ready()
         assert address
         commands = printed_commands(demo.printed)
-        assert len(commands) == 3
+        assert len(commands) == 4
         for command in commands:
             done = subprocess.run(
                 ["/bin/sh", "-c", command],
@@ -50,6 +50,7 @@ def test_what_it_prints_works_as_printed(folder: Path) -> None:
                 check=True,
             )
             assert done.stdout
+            assert "/problems/" not in done.stdout
         assert demo.end() == 0
 
 

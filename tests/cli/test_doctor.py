@@ -86,6 +86,22 @@ def test_a_schema_that_lags_and_a_chart_that_has_changed(folder: Path, headway: 
     assert "Order v1 differ from what is stored" in checks["charts"]["said"]
 
 
+def test_a_chart_that_is_not_loaded_matters_while_instances_live_by_it(
+    folder: Path, headway: Headway
+) -> None:
+    """What is only stored harms nobody; what somebody lives by stands still here."""
+    assert folder.is_dir()
+    database = ("--database", "sqlite:///shop.db")
+    headway("db", "up", *database)
+    headway("create", "Order", "o-1", *APP, *database)
+    _, checks = found(headway, "--app", "tests.cli.sample:Expense", *database)
+    assert checks["charts"]["verdict"] == "warning"
+    assert "Order" in checks["charts"]["said"]
+    headway("cancel", "o-1", *APP, *database)
+    _, checks = found(headway, "--app", "tests.cli.sample:Expense", *database)
+    assert checks["charts"]["verdict"] == "ok"
+
+
 def test_a_port_and_a_receiver(folder: Path, headway: Headway) -> None:
     """A port in use is told; a receiver that listens is reachable."""
     with socket.socket() as taken:
@@ -97,4 +113,6 @@ def test_a_port_and_a_receiver(folder: Path, headway: Headway) -> None:
             'secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"\nallow_private = true\n'
         )
         _, checks = found(headway, *APP)
+        _, elsewhere = found(headway, *APP, "--port", "0")
     assert (checks["port"]["verdict"], checks["destinations"]["verdict"]) == ("warning", "ok")
+    assert elsewhere["port"]["verdict"] == "ok"

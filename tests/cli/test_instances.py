@@ -1,6 +1,9 @@
 """Commands on the database: begin, move, look at and explain instances, on each kind of store."""
 
 import json
+import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -114,6 +117,66 @@ def test_a_mistake_is_one_message(shop: Headway, arguments: tuple[str, ...], sai
     assert outcome.code == 2
     assert said in outcome.err
     assert "Traceback" not in outcome.err
+
+
+def test_a_chart_that_is_none_leaves_nothing_behind(headway: Headway) -> None:
+    """The chart is looked for first: before the database, and before other charts are stored in it."""
+    missing = headway("create", "Typo", "t-1")
+    assert missing.code == 2
+    assert "no chart is called 'Typo'" in missing.err
+    assert "name its lifecycle with --app" in missing.err
+    headway("db", "up")
+    assert headway("create", "Typo", "t-1").code == 2
+    with closing(sqlite3.connect("headway.db")) as database:
+        assert database.execute("SELECT count(*) FROM chart_version").fetchone() == (0,)
+
+
+def test_an_instance_whose_chart_is_not_loaded_says_what_helps(
+    shop: Headway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is the most common thing to forget."""
+    shop("create", "Order", "o-1")
+    monkeypatch.delenv("HEADWAY_APP")
+    outcome = shop("send", "o-1", "submit")
+    assert outcome.code == 2
+    assert "Order v1 is not registered; registered: none\nname its lifecycle with --app" in outcome.err
+
+
+def test_an_ask_that_never_was_is_not_called_closed(shop: Headway) -> None:
+    """Who has mistyped looks for the right one, and does not think that somebody was faster."""
+    shop("create", "Order", "o-1", "--context", '{"customer": "ann"}')
+    shop("send", "o-1", "submit")
+    outcome = shop("answer", "o-1:7:7", "approve", "--role", "manager")
+    assert (outcome.code, "there is no ask o-1:7:7" in outcome.err) == (2, True)
+
+
+def test_why_says_that_no_handler_is_known_here(shop: Headway, folder: Path) -> None:
+    """Work without a handler may wait for ever; its times are told as in tables."""
+    (folder / "lone.py").write_text(
+        "from headway import Final, State, Statechart\n"
+        "class Lone(Statechart, version=1):\n"
+        '    working = State(initial=True, run="nobody", timeout="1m")\n'
+        "    ended = Final()\n"
+        "    done = working.on_done.to(ended)\n"
+        "    broken = working.on_error.to(ended)\n"
+    )
+    shop("create", "Lone", "l-1", "--app", "lone:Lone")
+    said = shop("why", "l-1", "--app", "lone:Lone").out
+    assert "has a handler nobody: it waits for ever" in said
+    assert re.search(r"due \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.", said)
+
+
+def test_ids_and_times_are_never_broken(shop: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are copied from narrow terminals; what is empty says so."""
+    assert shop("instances", "list").out == "none\n"
+    monkeypatch.setenv("COLUMNS", "40")
+    key = json.loads(shop("keys", "create", "a-service-of-ours", "--lasts", "90d", "--json").out)
+    name = "a-very-long-name-of-an-instance-that-does-not-fit"
+    shop("create", "Order", name, "--context", '{"customer": "ann"}')
+    assert re.search(rf"{key['id']} .* until \d{{4}}-\d\d-\d\d ", shop("keys", "list").out)
+    assert re.search(rf"{name} .* \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d ", shop("instances", "list").out)
+    told = shop("instances", "history", name).out
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  start ", told, re.MULTILINE)
 
 
 def test_looking_makes_no_database(folder: Path, headway: Headway) -> None:

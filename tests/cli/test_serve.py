@@ -44,6 +44,7 @@ def test_one_process_does_it_all(migrated: str, folder: Path) -> None:
     with Running("serve", *APP, "--port", "0", "--database", migrated, folder=folder) as again:
         again.ready()
         assert "hw_" not in again.printed
+        assert f", on {migrated.partition('://')[0]}://" in again.printed
 
 
 def test_parts_run_alone(migrated: str, folder: Path, headway: Headway) -> None:

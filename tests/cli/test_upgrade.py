@@ -76,6 +76,19 @@ def test_a_rehearsal_prints_the_proof_and_an_upgrade_follows(headway: Headway) -
 
 
 @pytest.mark.usefixtures("lives")
+@pytest.mark.mission("ENG-5", "ENG-7")
+def test_what_an_upgrade_keeps_to_be_taken_back_is_told_to_nobody(headway: Headway) -> None:
+    """The old context may hold secrets: history and tail name the versions only."""
+    assert headway("upgrade", f"{LIVES}:Renamed", "--to", "2").code == 0
+    lines = json.loads(headway("instances", "history", "e1", "--tenant", "acme", "--json").out)
+    follow = ("tail", "--tenant", "acme", "--instance", "e1", "--since", "0-0", "--count", "3", "--json")
+    tailed = [json.loads(line) for line in headway(*follow).out.splitlines()]
+    for told in (lines, tailed):
+        [data] = [line["data"] for line in told if line["event"] == "chart.upgrade"]
+        assert data == {"version": 1, "to": 2}
+
+
+@pytest.mark.usefixtures("lives")
 @pytest.mark.parametrize(("chart", "word"), [("Unruly", "needs a rule"), ("Trap", "would be stranded")])
 def test_an_upgrade_refuses_what_its_rehearsal_would(headway: Headway, chart: str, word: str) -> None:
     """Exit code 1, the proof, and everybody stays as they are."""

@@ -25,7 +25,9 @@ def document() -> dict[str, dict[str, dict[str, object]]]:
 
 def test_every_route_is_on_the_page_and_needs_a_credential_if_the_page_says_so() -> None:
     """Whoever looks a route up finds it, and none that is gone."""
-    told = {(method, path): scope for method, path, scope in ROUTE.findall(PAGE)}
+    rows = ROUTE.findall(PAGE)
+    told = {(method, path): scope for method, path, scope in rows}
+    assert len(rows) == len(told), "a route is on the page twice"
     there = {
         (method.upper(), path): "security" in operation
         for path, operations in document().items()

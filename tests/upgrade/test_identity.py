@@ -1,7 +1,6 @@
 """A new version that changes nothing changes nothing: for random charts and for every lifecycle."""
 
 from datetime import UTC, datetime, timedelta
-from importlib.metadata import entry_points
 from random import Random
 from typing import Any
 
@@ -9,9 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headway.cli.catalogue import Found, load_registered
 from headway.cli.explorer.example import example
 from headway.codec import decode, encode, replace
-from headway.statechart.chart import Chart, chart_of
+from headway.statechart.chart import Chart
 from headway.statechart.diff import differences
 from headway.statechart.passing import outlook
 from headway.statechart.refusal import Refusal
@@ -24,7 +24,7 @@ from tests.statechart.random_charts import cases, chart_of_model, random_case
 pytestmark = pytest.mark.mission("ENG-19")
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-CHARTS = {point.name: point for point in entry_points(group="headway.lifecycles")}
+CHARTS = {each.name: each.chart for each in load_registered() if isinstance(each, Found)}
 
 
 def next_version(chart: Chart) -> Chart:
@@ -94,7 +94,7 @@ def _due(snapshot: Snapshot, event: Event) -> datetime:
 @given(data=st.data())
 def test_every_lifecycle_upgraded_to_itself_stays_as_it_is(name: str, data: st.DataObject) -> None:
     """Wherever a random walk has led, and whatever is open there."""
-    chart = chart_of(CHARTS[name].load())
+    chart = CHARTS[name]
     facts = {fact.name: fact.example for fact in chart.model.facts}
     journey = data.draw(walks(chart, context=_first(chart), facts=facts, longest=8))
     if journey.snapshot.ended:
@@ -116,6 +116,5 @@ def test_a_chart_does_not_differ_from_itself() -> None:
     for seed in range(50):
         chart = chart_of_model(random_case(Random(seed))[0])
         assert differences(chart, next_version(chart)) == []
-    for point in CHARTS.values():
-        chart = chart_of(point.load())
+    for chart in CHARTS.values():
         assert differences(chart, next_version(chart)) == []

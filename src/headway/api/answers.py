@@ -8,6 +8,7 @@ from typing import Any
 from starlette.responses import Response
 
 from headway.api.problems import PROBLEM_JSON, Problem
+from headway.api.wording import worded
 from headway.codec import encode
 
 NOT_KEPT = {"Cache-Control": "no-store"}
@@ -23,14 +24,12 @@ def problem_response(problem: Problem, path: str) -> Response:
     return Response(problem.document(path), problem.status, {**NOT_KEPT, **problem.headers}, PROBLEM_JSON)
 
 
-def validation_problem(found: Sequence[Mapping[str, Any]]) -> Problem:
-    """What a validator found, as a problem that names each place."""
+def validation_problem(found: Sequence[Mapping[str, Any]], body: object = None) -> Problem:
+    """What a validator found, as a problem that names each place; `body` is the type that the route takes."""
     if any(each["type"] == "json_invalid" for each in found):
         return Problem("malformed", str(found[0]["ctx"]["error"]))
-    errors = [{"place": _place(each["loc"]), "message": str(each["msg"])} for each in found]
-    detail = "; ".join(f"{each['place']}: {each['message']}" for each in errors)
-    return Problem("invalid", detail, errors=errors)
-
-
-def _place(location: Sequence[object]) -> str:
-    return ".".join(map(str, location))
+    told = [worded(each, body) for each in found]
+    detail = "; ".join(f"{place}: {message}" for place, message in told)
+    return Problem(
+        "invalid", detail, errors=[{"place": place, "message": message} for place, message in told]
+    )

@@ -31,7 +31,7 @@ from headway.api.front import Front
 from headway.api.limits import Limits
 from headway.api.openapi import document_of
 from headway.api.problems import Problem, problem_of
-from headway.api.routes import allowed_methods, known_query
+from headway.api.routes import allowed_methods, body_of, known_query
 from headway.engine.service import LOG
 from headway.errors import HeadwayError
 from headway.node import Node
@@ -92,7 +92,7 @@ async def _tell(request: Request, error: Exception) -> Response:
 
 async def _tell_invalid(request: Request, error: Exception) -> Response:
     found = error.errors() if isinstance(error, RequestValidationError) else ()
-    return problem_response(validation_problem(found), request.scope["path"])
+    return problem_response(validation_problem(found, body_of(request)), request.scope["path"])
 
 
 NOT_ALLOWED = 405

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from headway.api import shapes
 from headway.api.answers import json_response
+from headway.api.caller import Caller
 from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.hot import shown
@@ -18,7 +19,8 @@ from headway.api.problems import problem_of
 from headway.codec import decode
 from headway.engine.asks import CLAIM_LASTS
 from headway.engine.orders import Answer
-from headway.statechart.refusal import Refusal
+from headway.node import Node
+from headway.statechart.refusal import Refusal, allowed_now
 from headway.store.rows import AskRow
 
 router = APIRouter(prefix="/v1/asks", tags=["asks"])
@@ -57,6 +59,10 @@ class AskWithForm(AskShown):
     """An ask, and the JSON Schema of the data that an answer carries; none when it carries nothing."""
 
     form: dict[str, Any] | None
+    yours: list[str] = Field(
+        description="The answers that are open to the caller, by a role or because the ask was passed on to "
+        "them. Claims, duties and conditions are looked at when the answer comes."
+    )
 
 
 class Inbox(Strict):
@@ -69,28 +75,30 @@ class Inbox(Strict):
 class ClaimBody(Strict):
     """For how long nobody else may answer."""
 
-    lasts: AtMostADay = CLAIM_LASTS
+    lasts: AtMostADay = Field(
+        default=CLAIM_LASTS, description="A number with `s`, `m` or `h`; a day at most."
+    )
 
 
 class DelegationBody(Strict):
     """To whom an ask is passed on: the id of a person, who alone may answer then."""
 
-    to: Text
+    to: Text = Field(description="The person's id.")
 
 
 class AnswerBody(Strict):
     """One of the ask's answers, what its form asks for, and perhaps a reason."""
 
-    answer: Text = "answer"
-    data: Any = None
-    reason: Reason | None = None
+    answer: Text = Field("answer", description="One of the ask's `answers`.")
+    data: Any = Field(None, description="What the ask's `form` asks for.")
+    reason: Reason | None = Field(None, description="Why, for the history.")
 
 
 class LinkAnswerBody(Strict):
     """One of the ask's answers, and what its form asks for."""
 
-    answer: Text = "answer"
-    data: Any = None
+    answer: Text = Field("answer", description="One of the ask's `answers`.")
+    data: Any = Field(None, description="What the ask's `form` asks for.")
 
 
 class LinkShown(Strict):
@@ -125,7 +133,8 @@ async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = P
 async def get_ask(id: Id, caller: Who, node: Here) -> AskWithForm:  # noqa: A002 - the name in the path
     """One ask of the caller's tenant, open or closed, with its form."""
     row = await node.asks.get(caller.tenant, id)
-    return AskWithForm(**_ask(row), form=await node.asks.form(row))
+    form, yours = await node.asks.form(row), await _yours(node, caller, row)
+    return AskWithForm(**_ask(row), form=form, yours=yours)
 
 
 @router.post("/{id}/claim", operation_id="claim_ask", **MOVED)
@@ -236,6 +245,20 @@ def _ask(row: AskRow) -> dict[str, Any]:
         "closed_by": row.closed_by,
         "closed_event": row.closed_event,
     }
+
+
+async def _yours(node: Node, caller: Caller, row: AskRow) -> list[str]:
+    """The answers that are open to a caller."""
+    if row.closed_at is not None:
+        return []
+    if row.delegated_to is not None:
+        return [*row.answers] if row.delegated_to == caller.actor.id else []
+    snapshot = await node.engine.get(caller.tenant, row.instance)
+    chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
+    active = () if snapshot.ended else chart.configuration(snapshot.states)
+    allowed = allowed_now(chart, active, snapshot.asks)
+    theirs = {each.event for each in allowed if not each.by or not caller.actor.roles.isdisjoint(each.by)}
+    return [answer for answer in row.answers if answer in theirs]
 
 
 def _told(answer: Answer) -> Response:

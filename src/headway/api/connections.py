@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
+import select
 from collections.abc import Callable
 from http import HTTPStatus
 
@@ -131,6 +132,13 @@ class Connection(HttpToolsProtocol):
             is_over = self.is_whole and not self.transport.get_write_buffer_size()
             (self.keeper.rests if is_over else self.keeper.waits)(self)
 
+    def shutdown(self) -> None:
+        """Close when it is idle; a request that has come and was not read yet is answered first."""
+        is_idle = getattr(self.cycle, "response_complete", True) and not self.transport.is_closing()
+        if is_idle and _has_unread(self.transport):
+            return
+        super().shutdown()
+
     def handle_websocket_upgrade(self) -> None:
         """It goes on as something else."""
         self.keeper.closed(self)
@@ -146,6 +154,12 @@ class Connection(HttpToolsProtocol):
         kind = b"content-type: %b\r\ncontent-length: %d\r\n" % (PROBLEM_JSON.encode(), len(body))
         self.transport.write(b"%b%bconnection: close\r\n\r\n%b" % (head, kind, body))
         self.transport.close()
+
+
+def _has_unread(transport: asyncio.Transport) -> bool:
+    ready = select.poll()
+    ready.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
+    return bool(ready.poll(0))
 
 
 def _most_files() -> int:

@@ -16,6 +16,27 @@ STANDING = {
     "ended": False,
 }
 MOVED = {**STANDING, "seq": 2, "status": "review", "states": ["review"]}
+APPROVED = {**MOVED, "seq": 3, "status": "approved", "states": ["approved"], "ended": True}
+NEW_KEY = {
+    "name": "billing",
+    "actor": {"id": "billing", "kind": "service", "roles": ["clerk"]},
+    "scopes": ["read", "send"],
+    "lasts": "90d",
+}
+MADE_KEY = {
+    "id": "5f0c2a9d41b7e863",
+    "name": "billing",
+    "actor": NEW_KEY["actor"],
+    "scopes": ["read", "send"],
+    "rate": None,
+    "made_at": "2026-11-16T09:00:00Z",
+    "made_by": "ann",
+    "expires_at": "2027-02-14T09:00:00Z",
+    "old_secret_until": None,
+    "revoked_at": None,
+    "used_at": None,
+    "key": "hw_5f0c2a9d41b7e863_<the secret>",
+}
 LETTER = {
     "id": "expense_1:2:0",
     "destination": "billing",
@@ -57,6 +78,17 @@ EXAMPLES: dict[str, tuple[Examples, Examples]] = {
     "create_instance": (_one("expense", CREATE), _one("expense", STANDING)),
     "send_event": (_one("submit", {"event": "submit"}), _one("submitted", MOVED)),
     "cancel_instance": (_one("reason", {"reason": "a mistake"}), {}),
+    "claim_ask": (_one("for half an hour", {"lasts": "30m"}), _one("claimed", MOVED)),
+    "release_ask": ({}, _one("released", MOVED)),
+    "delegate_ask": (_one("to a person", {"to": "eve"}), _one("delegated", MOVED)),
+    "answer_ask": (
+        {
+            "approve": {"value": {"answer": "approve", "data": {"note": "fine"}}},
+            "reject": {"value": {"answer": "reject", "data": {"note": "too much"}, "reason": "the budget"}},
+        },
+        _one("approved", APPROVED),
+    ),
+    "make_key": (_one("for a program", NEW_KEY), _one("made", MADE_KEY)),
     "redrive_letters": (_one("destination", {"destination": "billing"}), _one("found", REDRIVEN)),
     "discard_letters": (_one("destination", {"destination": "billing"}), _one("found", REDRIVEN)),
     "change_many": (

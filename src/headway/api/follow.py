@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from headway.api.live_limits import LiveLimits
 from headway.api.problems import Problem
-from headway.api.shown import Frame, Frames
+from headway.api.shown import Frame, Frames, Gap
 from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
 from headway.errors import StoreError
@@ -176,9 +176,11 @@ class Reader:
         self._parked: asyncio.Future[None] | None = None
         self._pump: asyncio.Task[None] | None = None
 
-    def begin(self, after: Cursor) -> None:
-        """Read on from here."""
+    def begin(self, after: Cursor, *, has_gap: bool = False) -> None:
+        """Read on from here; with a gap, that is what the reader hears first."""
         self.reached = self.given = after
+        if has_gap:
+            self._push(Gap(after))
 
     async def run(self, give: Give) -> None:
         """Give everything to a connection, until the reader is ended or the connection fails."""

@@ -81,10 +81,11 @@ class Hub:
         self._sessions[reader] = session
         try:
             await feed.opened()
+            has_gap = cursor is not None and await self._tail.has_forgotten(cursor)
         except BaseException:
             self.leave(reader)
             raise
-        reader.begin(feed.cursor if cursor is None else cursor)
+        reader.begin(feed.cursor if cursor is None else cursor, has_gap=has_gap)
         return reader
 
     def leave(self, reader: Reader) -> None:

@@ -20,8 +20,8 @@ IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
 NAME = "answer:"
 LOWEST_ERROR, CONFLICT = 400, 409
-SECRET = ("/v1/keys",)
-"""Routes whose answers hold secrets: that they were given is kept, they are not."""
+SECRET, HARMLESS = "/v1/keys", "/revoke"
+"""Routes whose answers hold secrets, and which of them do not: that they were given is kept, they are not."""
 OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
 
 
@@ -70,7 +70,7 @@ class Repeats:
         await self._app(scope, receive, answer)
         kept = answer.kept()
         if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
-            secret = scope["path"].startswith(SECRET) and kept.status != CONFLICT
+            secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
             told = _spent(scope["path"]) if secret else kept
             await self._store.run(Keeping(name, asked, encode(told).decode()))
         await _send(send, kept)
@@ -146,6 +146,10 @@ def _asked(scope: Scope, caller: Caller, body: bytes) -> str:
     """A fingerprint of the request."""
     query = scope["query_string"].decode("latin-1")
     return sha256(fingerprint((scope["path"], query, caller.actor, body))).hexdigest()
+
+
+def _holds_secret(path: str) -> bool:
+    return path.startswith(SECRET) and not path.endswith(HARMLESS)
 
 
 def _spent(path: str) -> Kept:

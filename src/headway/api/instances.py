@@ -16,9 +16,10 @@ from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Who, Yes, needs, paged
 from headway.api.hot import shown
 from headway.api.problems import Problem, problem_of
-from headway.api.told import context_of, data_of
+from headway.api.requests import expected_seq
 from headway.codec import decode, to_data
 from headway.engine.engine import LONGEST_NAME
+from headway.engine.told import context_of, data_of
 from headway.errors import InternalError, UnknownInstanceError
 from headway.statechart.refusal import Refusal, allowed_now
 from headway.statechart.snapshot import Snapshot
@@ -91,6 +92,8 @@ async def list_instances(
     limit: Limit = PER_PAGE,
 ) -> shapes.Instances:
     """The instances of the caller's tenant, in the order of their creation."""
+    if chart is not None:
+        node.engine.charts.newest(chart)
     after = None if cursor is None else await _known(node, caller, cursor)
 
     async def read(count: int) -> Any:
@@ -176,15 +179,25 @@ async def get_why(instance: Name, node: Here, caller: Who) -> shapes.Why:
     dependencies=[needs("send")],
 )
 async def cancel_instance(
-    instance: Name, node: Here, caller: Who, *, request_id: RequestId, body: shapes.Cancel | None = None
+    instance: Name,
+    node: Here,
+    caller: Who,
+    *,
+    request: Request,
+    request_id: RequestId,
+    body: shapes.Cancel | None = None,
 ) -> Response:
-    """Cancel an instance and its children, by the event that its chart names for it."""
+    """Cancel an instance and its children, by the event that its chart names for it.
+
+    With `If-Match`, only the version that the caller has seen.
+    """
     answer = await node.engine.cancel(
         caller.tenant,
         instance,
         by=caller.actor,
         reason=None if body is None else body.reason,
         request_id=request_id,
+        expected_seq=expected_seq(dict(request.scope["headers"])),
     )
     if isinstance(answer, Refusal):
         raise problem_of(answer)

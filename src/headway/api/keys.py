@@ -38,25 +38,33 @@ Rate = Annotated[Calls, BeforeValidator(_whole, json_schema_input_type=Calls)]
 class ActorBody(Strict):
     """As whom the calls of a key act. Charts decide by kind and roles."""
 
-    id: Name
-    kind: Kind = "service"
-    roles: Annotated[list[Name], Field(max_length=MOST_ROLES)] = []
+    id: Name = Field(description="Who it is, in histories.")
+    kind: Kind = Field("service", description="What it is: a chart may keep agents from something.")
+    roles: Annotated[list[Name], Field(max_length=MOST_ROLES)] = Field(
+        [], description="Those that charts ask for."
+    )
 
 
 class NewKeyBody(Strict):
     """A key to be made. `lasts` is a duration, none is for ever; `rate` is in calls a second."""
 
-    name: Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")] = ""
+    name: Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")] = Field(
+        "", description="What it is for, for people."
+    )
     actor: ActorBody
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)]
-    lasts: Duration | None = None
-    rate: Rate | None = None
+    scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)] = Field(
+        description="What it may do; `admin` is all of it."
+    )
+    lasts: Duration | None = Field(None, description="For how long it is valid; for ever without it.")
+    rate: Rate | None = Field(None, description="How many calls a second it may make.")
 
 
 class RotationBody(Strict):
     """For how long the old secret stays valid beside the new one."""
 
-    overlap: Overlap = OVERLAP
+    overlap: Overlap = Field(
+        default=OVERLAP, description="A number and its unit; `0s` ends the old one at once."
+    )
 
 
 class Key(Strict):

@@ -32,7 +32,10 @@ SOON = 1_000
 """After so many milliseconds a reader that has lost its stream comes back."""
 
 After = Annotated[str | None, Query(description="The id of an event: what came after it comes first.")]
-LastEventId = Annotated[str | None, Header(description="As `after`, by those who come back; it goes before.")]
+LastEventId = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", description="As `after`, by those who come back; it goes before."),
+]
 Name = Annotated[str | None, Query(max_length=400)]
 
 router = APIRouter(tags=["live"])

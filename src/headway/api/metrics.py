@@ -14,9 +14,11 @@ from headway.telemetry.metrics import CONTENT_TYPE, Metrics
 
 router = APIRouter(tags=["health"])
 
+Bearer = Annotated[str | None, Header(alias="Authorization", description="`Bearer` and a token or a key.")]
+
 
 @router.get("/metrics", operation_id="metrics", response_class=Response)
-async def metrics(request: Request, authorization: Annotated[str | None, Header()] = None) -> Response:
+async def metrics(request: Request, authorization: Bearer = None) -> Response:
     """The metrics of this process, in the text format of Prometheus.
 
     With the setting `metrics_token` as the bearer token: all of them. With a key that has the scope

@@ -20,6 +20,8 @@ WITH_LINK = (403,)
 WITH_CREDENTIAL = (401, 403, 429)
 WITH_KEY = (409,)
 WITH_BODY = (400, 413, 415)
+VERSIONED = frozenset({"send_event", "cancel_instance"})
+NAMES_A_CHART = frozenset({"create_instance", "list_instances", "change_many", "follow_events"})
 FRAMEWORK = frozenset({"HTTPValidationError", "ValidationError"})
 DESCRIPTION = """\
 Lives of long-running work: send events to instances, see where they stand, and follow them live.
@@ -66,7 +68,7 @@ def complete(operation: Operation, method: str, path: str) -> None:
     if not is_open:
         operation["security"] = [{"bearer": []}]
         statuses += WITH_CREDENTIAL
-    if "{" in path or operation.get("operationId") == "create_instance":
+    if "{" in path or operation.get("operationId") in NAMES_A_CHART:
         statuses.append(404)
     if path.startswith("/v1/links"):
         statuses += WITH_LINK
@@ -89,7 +91,7 @@ def _repeatable(operation: Operation, statuses: list[int], *, is_open: bool) -> 
 
 
 def _versioned(operation: Operation, statuses: list[int]) -> None:
-    if operation.get("operationId") == "send_event":
+    if operation.get("operationId") in VERSIONED:
         statuses.append(412)
         operation["parameters"].append({"$ref": "#/components/parameters/IfMatch"})
 

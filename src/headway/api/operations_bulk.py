@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterable
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 from fastapi import APIRouter, Request
 
@@ -14,18 +13,16 @@ from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import Here, RequestId, Who, needs, paged
 from headway.api.operations import id_of, tell_workers
 from headway.api.problems import Problem, problem_of
+from headway.api.requests import wrong
 from headway.engine.engine import Engine
-from headway.engine.operations import Act, Cancelling, Outcome, Retrying, Sending
+from headway.engine.operations import Act, Cancelling, Retrying, Sending, Summary
 from headway.engine.service import LOG
 from headway.errors import UnknownInstanceError
 from headway.node import Node
-from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event
 from headway.store.port import InstanceQuery
 
 BULK = "bulk"
-SAMPLE = 10
-"""So many instances of each outcome and code are named."""
 
 router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
@@ -59,6 +56,7 @@ async def change_many(
     ever who may do what. A call that did not come back is repeated with the same `Idempotency-Key` and
     cursor: what was done is not done again.
     """
+    _require_states(node, body.filter)
     act = ACTS[body.action](node.engine, caller, body)
     after = None if body.cursor is None else await _known(node, caller, body.cursor)
 
@@ -67,8 +65,9 @@ async def change_many(
         return await node.engine.list(InstanceQuery(caller.tenant, **wanted, after=after, limit=count))
 
     rows, following = await paged(read, body.limit, lambda row: cursor_text(BULK, row.id))
-    outcomes = await (act.rehearse(rows) if body.dry_run else act.perform(rows, request_id))
-    result = _result(body, [*map(_told, outcomes)], following)
+    summary = Summary(_fault)
+    summary.add(await (act.rehearse(rows) if body.dry_run else act.perform(rows, request_id)))
+    result = _result(body, summary, following)
     if not body.dry_run:
         LOG.info("%s: %s of %d instances of %s", caller.actor.id, body.action, result.done, caller.tenant)
         if body.action == "retry":
@@ -76,57 +75,34 @@ async def change_many(
     return result
 
 
-class Told(NamedTuple):
-    """An outcome as it is told."""
-
-    instance: str
-    outcome: str
-    code: str | None = None
-    detail: str | None = None
-
-
-def _told(outcome: Outcome) -> Told:
-    instance, answer = outcome
-    if answer is None:
-        return Told(instance, "skipped")
-    if isinstance(answer, Refusal):
-        return Told(instance, "refused", answer.code, answer.message)
-    if isinstance(answer, BaseException):
-        problem = problem_of(answer)
-        if problem.code == "internal":
-            LOG.error("a change of %s failed", instance, exc_info=answer)
-        return Told(instance, "failed", problem.code, problem.detail)
-    return Told(instance, "done")
+def _require_states(node: Node, wanted: shapes.Filter) -> None:
+    """Raises UnknownChartError, and Problem 422 for a status that no version of the chart has."""
+    newest, charts = node.engine.charts.newest(wanted.chart), node.engine.charts
+    versions = [newest, *(chart for chart in charts if chart.name == wanted.chart)]
+    known = dict.fromkeys(state.id for chart in versions for state in chart.root.children)
+    if wanted.status is not None and wanted.status not in known:
+        raise wrong("body.filter.status", f"{wanted.chart} has no such status; there are: {', '.join(known)}")
 
 
-def _result(body: shapes.BulkBody, told: list[Told], following: str | None) -> shapes.BulkResult:
-    outcomes = Counter(each.outcome for each in told)
+def _fault(error: BaseException) -> tuple[str, str]:
+    problem = problem_of(error)
+    if problem.code == "internal":
+        LOG.error("a change of many instances failed for one of them", exc_info=error)
+    return problem.code, problem.detail
+
+
+def _result(body: shapes.BulkBody, summary: Summary, following: str | None) -> shapes.BulkResult:
     return shapes.BulkResult(
         action=body.action,
         dry_run=body.dry_run,
-        seen=len(told),
-        done=outcomes["done"],
-        skipped=outcomes["skipped"],
-        refused=_codes(told, "refused"),
-        failed=_codes(told, "failed"),
-        sample=[shapes.BulkItem(**each._asdict()) for each in _sample(told)],
+        seen=summary.seen,
+        done=summary.count("done"),
+        skipped=summary.count("skipped"),
+        refused=summary.codes("refused"),
+        failed=summary.codes("failed"),
+        sample=[shapes.BulkItem.model_validate(each._asdict()) for each in summary.sample],
         next=following,
     )
-
-
-def _codes(told: Iterable[Told], outcome: str) -> dict[str, int]:
-    return dict(sorted(Counter(each.code or "" for each in told if each.outcome == outcome).items()))
-
-
-def _sample(told: Iterable[Told]) -> list[Told]:
-    seen: Counter[tuple[str, str | None]] = Counter()
-    chosen = []
-    for each in told:
-        kind = (each.outcome, each.code)
-        seen[kind] += 1
-        if seen[kind] <= SAMPLE:
-            chosen.append(each)
-    return chosen
 
 
 async def _known(node: Node, caller: Caller, cursor: str) -> str:

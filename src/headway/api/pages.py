@@ -8,8 +8,9 @@ from html import escape
 from typing import Any
 
 from fastapi import APIRouter, Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from headway.api.page_tables import body_tables, inline, parameter_row, table
 from headway.api.problem_kinds import KINDS, Kind
 from headway.api.problems import Problem
 from headway.codec import encode
@@ -28,6 +29,7 @@ pre { overflow: auto; padding: .75rem; border: 1px solid color-mix(in srgb, curr
 table { border-collapse: collapse }
 td, th { text-align: left; padding: .25rem .75rem .25rem 0; vertical-align: top }
 summary { cursor: pointer; padding: .25rem 0 }
+.short { margin-left: .75rem; opacity: .75 }
 .verb { display: inline-block; min-width: 4rem; font-weight: 600 }
 """
 PAGE = """<!doctype html>
@@ -39,7 +41,13 @@ PAGE = """<!doctype html>
 <body><h1>{title}</h1>{body}</body>
 </html>
 """
-CODE = re.compile(r"`([^`]+)`")
+SENTENCE = re.compile(r"(?<=[.:])\s")
+
+
+@router.get("/")
+async def begin() -> Response:
+    """Where a browser begins."""
+    return RedirectResponse("/docs", status_code=307)
 
 
 @router.get("/docs")
@@ -54,7 +62,11 @@ async def docs(request: Request) -> Response:
     tags = dict.fromkeys(tag for tag, *_ in operations)
     sections = [
         f"<h2>{escape(tag)}</h2>"
-        + "".join(_operation(path, method, each) for own, path, method, each in operations if own == tag)
+        + "".join(
+            _operation(path, method, each, document["components"])
+            for own, path, method, each in operations
+            if own == tag
+        )
         for tag in tags
     ]
     intro = _paragraphs(document["info"]["description"])
@@ -93,26 +105,20 @@ def _kind(code: str, kind: Kind) -> str:
     return f"{facts}{_paragraphs(kind.meaning)}<h2>What helps</h2>{_paragraphs(kind.remedy)}{more}"
 
 
-def _operation(path: str, method: str, operation: dict[str, Any]) -> str:
+def _operation(path: str, method: str, operation: dict[str, Any], components: dict[str, Any]) -> str:
+    description = operation.get("description", operation.get("summary", ""))
+    told = _paragraphs(description)
+    told += table([parameter_row(each, components["parameters"]) for each in operation.get("parameters", [])])
+    told += body_tables(operation, components["schemas"])
+    told += "".join(map(_example, _examples(operation)))
+    told += f"<p>Answers: {', '.join(operation['responses'])}</p>"
     summary = f'<span class="verb">{method.upper()}</span><code>{escape(path)}</code>'
-    told = _paragraphs(operation.get("description", operation.get("summary", "")))
-    rows = "".join(map(_parameter, operation.get("parameters", [])))
-    body = "".join(map(_example, _examples(operation)))
-    statuses = ", ".join(operation["responses"])
-    told += f"<table>{rows}</table>{body}<p>Answers: {statuses}</p>"
+    summary += f'<span class="short">{inline(_first_sentence(description))}</span>'
     return f"<details><summary>{summary}</summary>{told}</details>"
 
 
-def _parameter(parameter: dict[str, Any]) -> str:
-    if "$ref" in parameter:
-        name = {"IdempotencyKey": "Idempotency-Key", "IfMatch": "If-Match"}[
-            parameter["$ref"].rpartition("/")[2]
-        ]
-        return f"<tr><td><code>{name}</code></td><td>header</td><td></td></tr>"
-    told = _inline(parameter.get("description", ""))
-    return (
-        f"<tr><td><code>{escape(parameter['name'])}</code></td><td>{parameter['in']}</td><td>{told}</td></tr>"
-    )
+def _first_sentence(text: str) -> str:
+    return SENTENCE.split(text.strip().partition("\n\n")[0], maxsplit=1)[0].rstrip(".:")
 
 
 def _examples(operation: dict[str, Any]) -> Iterable[object]:
@@ -125,8 +131,4 @@ def _example(value: object) -> str:
 
 
 def _paragraphs(text: str) -> str:
-    return "".join(f"<p>{_inline(part)}</p>" for part in text.strip().split("\n\n"))
-
-
-def _inline(text: str) -> str:
-    return CODE.sub(r"<code>\1</code>", escape(text, quote=False))
+    return "".join(f"<p>{inline(part)}</p>" for part in text.strip().split("\n\n"))

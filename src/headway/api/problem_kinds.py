@@ -77,7 +77,7 @@ KINDS: dict[str, Kind] = {
     ),
     "cursor": Kind(
         422,
-        "The cursor is none",
+        "This is not a cursor of this route",
         "A cursor is the `next` of an earlier page, or the id of an earlier event, of the same route.",
         "Take the cursor from an answer as it stands, or leave it out to begin at the beginning.",
     ),
@@ -312,8 +312,9 @@ KINDS: dict[str, Kind] = {
     ),
     "late": Kind(
         409,
-        "The ask's deadline has passed",
-        "The chart does not take an answer after the deadline.",
+        "The ask is no longer open",
+        "The ask was answered, its deadline has passed, or the instance has moved on without an answer. "
+        "`detail` says which question is over.",
         "Look where the instance stands now.",
     ),
     "stale": Kind(

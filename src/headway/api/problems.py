@@ -63,7 +63,7 @@ CODES: dict[type[errors.HeadwayError], str] = {
 }
 """How each error is told; one not named here is told as its parent."""
 
-SILENT = frozenset({"internal"})
+SILENT = frozenset({"internal", "key_reused"})
 """What is told without its text, which may hold what the caller must not see."""
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 from starlette.types import Receive
 
 from headway.api.problems import Problem
+from headway.api.wording import unknown_field
 from headway.codec import decode
 from headway.errors import InputError
 
@@ -21,6 +22,7 @@ MOST_DRAINED = 16
 """A body that is too large is read on, up to so many times the limit, so that its sender hears why."""
 FAREWELL = {"Connection": "close"}
 KEY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
+UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 TAG = re.compile(rb'"(0|[1-9][0-9]{0,17})"')
 
 
@@ -105,6 +107,11 @@ def parsed(kind: type[T], body: bytes) -> T:
         if type(error.__cause__).__name__ != "ValidationError":
             raise Problem("malformed", _message(error)[0]) from error
         message, place = _message(error)
+        unknown = UNKNOWN.fullmatch(message)
+        if unknown is not None:
+            raise wrong(
+                f"{place}.{unknown[1]}", unknown_field(getattr(kind, "__struct_fields__", ()))
+            ) from error
         raise wrong(place, message) from error
 
 

@@ -20,6 +20,12 @@ def allowed_methods(app: FastAPI, path: str) -> list[str]:
     return sorted(methods)
 
 
+def body_of(connection: HTTPConnection) -> object:
+    """The type of the body that the route of a request takes; None without one."""
+    field = getattr(connection.scope.get("route"), "body_field", None)
+    return None if field is None else field.field_info.annotation
+
+
 def known_query(connection: HTTPConnection) -> None:
     """Raises Problem 422 for a parameter that the route does not know, or that comes twice."""
     route = connection.scope.get("route")

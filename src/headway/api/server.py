@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
@@ -34,10 +34,32 @@ async def serving(app: Front, listening: socket.socket, *, patience: float = 30.
         app.stop()
         keeper.draining = True
         await asyncio.sleep(DRAIN_SECONDS)
+        await _let_in_the_last(server, listening)
+        await asyncio.sleep(DRAIN_SECONDS)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
         await server.shutdown(sockets=[listening])
+
+
+async def _let_in_the_last(server: uvicorn.Server, listening: socket.socket) -> None:
+    """Close the door, after those who have knocked: closing alone would turn them away with an error."""
+    door = listening.dup()
+    for each in server.servers:
+        each.close()
+    knocked = []
+    with door, suppress(BlockingIOError):
+        door.setblocking(False)  # noqa: FBT003 - its only parameter
+        while True:
+            knocked.append(door.accept()[0])
+    loop, config = asyncio.get_running_loop(), server.config
+    for connection in knocked:
+        await loop.connect_accepted_socket(
+            lambda: config.http_protocol_class(  # type: ignore[call-arg]
+                config=config, server_state=server.server_state, app_state=server.lifespan.state
+            ),
+            connection,
+        )
 
 
 def _config(app: Front, connection: type[Connection], patience: float) -> uvicorn.Config:

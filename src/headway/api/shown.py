@@ -6,21 +6,25 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import Any
 
-from headway.api.told import data_of
-from headway.codec import encode
+from headway.codec import decode, encode
 from headway.engine.tail import cursor_text
-from headway.store.rows import Cursor, EventRow
+from headway.engine.told import data_of
+from headway.store.rows import Cursor, EventRow, LiveRow, LogRow
 
 MOST_KEPT = 1_000
 MOST_BYTES_KEPT = 8_000_000
 
 
-def shown(event: EventRow) -> dict[str, Any]:
+def shown(event: LogRow) -> dict[str, Any]:
     """An event as its readers see it."""
+    return _transition(event) if isinstance(event, EventRow) else _message(event)
+
+
+def _transition(event: EventRow) -> dict[str, Any]:
     line = event.line
     return {
         "id": cursor_text(event.cursor),
-        "type": "event",
+        "type": "transition",
         "tenant": line.tenant,
         "chart": event.chart,
         "version": line.version,
@@ -37,6 +41,23 @@ def shown(event: EventRow) -> dict[str, Any]:
         "reason": line.reason,
         "attempt": line.attempt,
         "data": data_of(line),
+    }
+
+
+def _message(event: LiveRow) -> dict[str, Any]:
+    """The step that sends a message has hidden what is sensitive."""
+    message = event.message
+    return {
+        "id": cursor_text(event.cursor),
+        "type": "message",
+        "tenant": message.tenant,
+        "chart": event.chart,
+        "instance": message.instance,
+        "owner": event.owner,
+        "message": message.id,
+        "name": message.name,
+        "at": message.at,
+        "data": None if message.data is None else decode(object, message.data),
     }
 
 
@@ -72,6 +93,13 @@ class Beat(Frame):
         return {"type": "http.response.body", "body": text, "more_body": True}
 
 
+class Gap(Frame):
+    """Something that came after this place is not kept any more; what is kept follows."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        super().__init__(cursor, encode({"type": "gap", "id": cursor_text(cursor)}))
+
+
 class Frames:
     """The frames of the last events: whoever wants one gets the same."""
 
@@ -79,7 +107,7 @@ class Frames:
         self._kept: OrderedDict[Cursor, Frame] = OrderedDict()
         self._bytes = 0
 
-    def of(self, event: EventRow) -> Frame:
+    def of(self, event: LogRow) -> Frame:
         """The frame of an event."""
         frame = self._kept.get(event.cursor)
         if frame is None:

@@ -16,6 +16,9 @@ from headway.lifecycle import Lifecycle, is_charted, together
 from headway.settings import Settings
 from headway.statechart.chart import chart_of
 
+HOW_TO_LOAD = "name its lifecycle with --app, or as app in headway.toml"
+"""What helps when a chart is not loaded here."""
+
 
 class Apps(NamedTuple):
     """What is run, as one lifecycle, and what was registered but cannot be."""

@@ -128,7 +128,12 @@ def _charts(point: EntryPoint) -> list[Found]:
     charts = [_chart(each, point.value) for each in value.charts]
     if len(charts) == 1:
         return [Found(point.name, charts[0])]
-    return [Found(f"{point.name}.{chart.name.lower()}", chart) for chart in charts]
+    return [Found(_full_name(point.name, chart.name.lower()), chart) for chart in charts]
+
+
+def _full_name(lifecycle: str, chart: str) -> str:
+    """A chart that is called after its lifecycle is not called after it twice."""
+    return chart if chart.startswith(f"{lifecycle}.") else f"{lifecycle}.{chart}"
 
 
 def _or_broken(point: EntryPoint) -> Sequence[Found | Broken]:

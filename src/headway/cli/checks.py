@@ -9,7 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Literal
 
-from headway.cli.apps import Apps, apps_of, without_handlers
+from headway.cli.apps import HOW_TO_LOAD, Apps, apps_of, without_handlers
 from headway.cli.backup import is_behind_its_log
 from headway.cli.compose import destinations_of
 from headway.cli.failure import CommandError
@@ -29,6 +29,7 @@ Verdict = Literal["ok", "warning", "error", "skipped"]
 SKEW_TO_TELL, SKEW_TO_MEND = timedelta(seconds=1), timedelta(seconds=30)
 DISK_TO_TELL, DISK_TO_MEND = 2_000_000_000, 200_000_000
 SECONDS_TO_ANSWER = 3.0
+BEFORE_ALL = ("", "")
 
 
 class Check(Value, omit_defaults=False):
@@ -121,10 +122,11 @@ async def _charts(patient: Patient, name: str) -> Check:
     if changed:
         fix = "give them a new version, and bring living instances there: headway upgrade --rehearse"
         return Check(name, "error", f"{', '.join(changed)} differ from what is stored", fix)
-    gone = sorted({chart for chart, _ in stored} - {chart.name for chart in charts})
+    absent = sorted({chart for chart, _ in stored} - {chart.name for chart in charts})
+    gone = [chart for chart in absent if await patient.store.living(chart, BEFORE_ALL, 1)]
     if gone:
-        said = f"stored, but not loaded here: {', '.join(gone)}"
-        return Check(name, "warning", said, "load them too, or their instances stand still")
+        said = f"instances live by charts that are not loaded here: {', '.join(gone)}"
+        return Check(name, "warning", said, f"load them too, or their instances stand still: {HOW_TO_LOAD}")
     return Check(name, "ok", "all are as they are stored")
 
 

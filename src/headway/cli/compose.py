@@ -97,6 +97,8 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
     except HeadwayError as error:
         raise CommandError(str(error)) from error
     node.routers = lifecycle.routers
+    if node.worker is None and Part.worker in parts:
+        node.engine.has_hands_for = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
     if settings.redis:

@@ -20,6 +20,8 @@ APP = "headway.lifecycles.demo.shop:lifecycle"
 FIRST_PORT = 8000
 PORTS_TO_TRY = 20
 FOLDER = Path("headway-demo")
+AS_JSON = "-H 'Content-Type: application/json'"
+WISH = '{"chart": "Purchase", "context": {"item": "chair", "price": 250, "employee": "you"}}'
 VISITOR = Actor("you", "person", frozenset({"manager", "employee"}))
 FILE = """\
 # Written by `headway demo`: the commands that it prints read this file.
@@ -86,6 +88,7 @@ def _say(address: str, key: str, file: Path) -> None:
         f"curl -H 'Authorization: Bearer {key}' '{address}v1/instances?limit=3'",
         f"{headway} tail --count 5 --config {file}",
         f"{headway} inbox --role manager --config {file}",
+        f"curl -H 'Authorization: Bearer {key}' {AS_JSON} -d '{WISH}' '{address}v1/instances'",
     )
     title = Text.assemble(("Headway", "bold"), " demo at ", (address, "bold cyan"))
     credential = Text.assemble("Your key: ", (key, "bold green"))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from headway.cli.apps import apps_of
+from headway.cli.apps import HOW_TO_LOAD, apps_of
 from headway.cli.charts import write
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
@@ -17,7 +17,7 @@ from headway.cli.present import out
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, UnknownChartError
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import Settings
@@ -28,13 +28,24 @@ from headway.store.sqlite_connection import MEMORY
 T = TypeVar("T")
 
 
-def with_node(settings: Settings, call: Callable[[Node], Awaitable[T]], *, charts: bool = False) -> T:
-    """What a call makes of the database, with or without the charts of the settings; raises CommandError."""
-    require_database(settings)
-    lifecycle = apps_of(settings).lifecycle if charts else Lifecycle()
+def with_node(
+    settings: Settings,
+    call: Callable[[Node], Awaitable[T]],
+    *,
+    charts: bool = False,
+    chart: str | None = None,
+) -> T:
+    """What a call makes of the database, with or without the charts of the settings; raises CommandError.
+
+    A `chart` must be one of them: it is looked for before anything is opened, let alone stored.
+    """
+    lifecycle = apps_of(settings).lifecycle if charts or chart is not None else Lifecycle()
 
     async def run() -> T:
         node = Node(settings.database, lifecycle.charts, facts=lifecycle.facts, secrets=settings.link_secrets)
+        if chart is not None:
+            node.engine.charts.newest(chart)
+        require_database(settings)
         async with node.opened():
             return await call(node)
 
@@ -42,13 +53,21 @@ def with_node(settings: Settings, call: Callable[[Node], Awaitable[T]], *, chart
         return asyncio.run(run())
     except KeyboardInterrupt:
         raise typer.Exit(0) from None
+    except UnknownChartError as error:
+        raise CommandError(f"{error}\n{HOW_TO_LOAD}") from error
     except HeadwayError as error:
         raise CommandError(str(error)) from error
 
 
-def with_tenant(settings: Settings, call: Callable[[Tenant], Awaitable[T]], *, charts: bool = False) -> T:
+def with_tenant(
+    settings: Settings,
+    call: Callable[[Tenant], Awaitable[T]],
+    *,
+    charts: bool = False,
+    chart: str | None = None,
+) -> T:
     """The same for one tenant."""
-    return with_node(settings, lambda node: call(node.tenant(settings.tenant)), charts=charts)
+    return with_node(settings, lambda node: call(node.tenant(settings.tenant)), charts=charts, chart=chart)
 
 
 def require_database(settings: Settings) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import typer
 from rich.table import Table
@@ -16,6 +17,7 @@ from headway.cli.formats import as_json
 from headway.cli.options import App, Config, Database, Json, configured
 from headway.cli.present import out, table_of
 from headway.cli.progress import progress
+from headway.cli.serve import Port
 from headway.codec import to_data
 
 MARKS = {
@@ -26,9 +28,16 @@ MARKS = {
 }
 
 
-def doctor(*, app: App = None, database: Database = None, config: Config = None, json: Json = False) -> None:
+def doctor(
+    *,
+    port: Port = None,
+    app: App = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
     """Check settings, lifecycles, database, clock, disk, destinations and port. Exit code 1: one is wrong."""
-    checks = _examined(app, database, config, quiet=json)
+    checks = _examined(config, quiet=json, port=port, app=app, database=database)
     if json:
         write(as_json({"ok": _is_well(checks), "checks": to_data(checks)}))
     else:
@@ -37,9 +46,9 @@ def doctor(*, app: App = None, database: Database = None, config: Config = None,
         raise typer.Exit(1)
 
 
-def _examined(app: str | None, database: str | None, config: str | None, *, quiet: bool) -> list[Check]:
+def _examined(config: str | None, *, quiet: bool, **options: Any) -> list[Check]:
     try:
-        found = configured(config, app=app, database=database)
+        found = configured(config, **options)
     except CommandError as error:
         return [Check("settings", "error", str(error), "headway config shows what there is")]
     chosen = sorted({each.source for each in found.values()} - {"default"})

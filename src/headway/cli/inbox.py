@@ -14,7 +14,7 @@ from headway.cli.direct import actor, data_of, tell, with_tenant
 from headway.cli.formats import as_json
 from headway.cli.lives import when
 from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
-from headway.cli.present import out, table_of
+from headway.cli.present import out, show_table, table_of
 from headway.codec import decode, to_data
 from headway.store.rows import AskRow
 
@@ -35,7 +35,7 @@ def inbox(
     if json:
         write(as_json([_as_data(ask) for ask in asks]))
     elif asks:
-        out().print(_table(asks))
+        show_table(_table(asks))
     else:
         out().print("[dim]Nothing is asked.[/]")
 
@@ -43,7 +43,7 @@ def inbox(
 def answer(
     ask: Annotated[str, typer.Argument(metavar="ASK", help="The ask's id, as the inbox shows it.")],
     with_: Annotated[
-        str, typer.Argument(metavar="ANSWER", help="One of its answers, such as approve.")
+        str, typer.Argument(metavar="[ANSWER]", help="One of its answers, such as approve.")
     ] = "answer",
     *,
     data: Annotated[
@@ -76,8 +76,7 @@ def _as_data(ask: AskRow) -> dict[str, Any]:
 
 
 def _table(asks: Sequence[AskRow]) -> Table:
-    table = table_of("Ask", "State", "Answers", "Until", "Shows")
-    table.columns[0].no_wrap = True
+    table = table_of("Ask", "State", "Answers", "Until", "Shows", whole=("Ask", "Until"))
     for ask in asks:
         shows = decode(object, ask.shows)
         told = (

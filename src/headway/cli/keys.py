@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
@@ -17,7 +18,7 @@ from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
 from headway.cli.lives import when
 from headway.cli.options import Config, Database, Json, Roles, Tenant, settings_of
-from headway.cli.present import out, table_of
+from headway.cli.present import out, show_table, table_of
 from headway.codec import to_data
 from headway.errors import InputError
 from headway.settings import Settings
@@ -41,7 +42,7 @@ def list_(
     if json:
         write(as_json([_as_data(key) for key in found]))
     else:
-        out().print(_table(found))
+        show_table(_table(found))
 
 
 @keys.command()
@@ -118,7 +119,7 @@ def log(
     if json:
         write(as_json(to_data(notes)))
     else:
-        out().print(_notes(notes))
+        show_table(_notes(notes))
 
 
 def _settings(config: str | None, tenant: str | None, database: str | None) -> Settings:
@@ -145,23 +146,30 @@ def _as_data(key: KeyRow) -> dict[str, Any]:
     return {name: value for name, value in data.items() if "secret" not in name}
 
 
+def _day(at: datetime) -> str:
+    """The list has no room for more; --json has the time."""
+    return f"{at:%Y-%m-%d}"
+
+
 def _state(key: KeyRow) -> Text:
     if key.revoked_at is not None:
-        return Text(f"revoked {when(key.revoked_at)}", "red")
-    return Text("for ever" if key.expires_at is None else f"until {when(key.expires_at)}", "green")
+        return Text(f"revoked {_day(key.revoked_at)}", "red")
+    return Text("for ever" if key.expires_at is None else f"until {_day(key.expires_at)}", "green")
 
 
 def _table(found: Sequence[KeyRow]) -> Table:
-    table = table_of("Key", "Actor", "Scopes", "Roles", "Valid", "Made", "Name")
+    table = table_of(
+        "Key", "Actor", "Scopes", "Roles", "Valid", "Made", "Name", whole=("Key", "Valid", "Made")
+    )
     for key in found:
         scopes = " ".join(scope for scope in SCOPES if scope in key.scopes)
         who = f"{key.actor} ({key.kind})"
-        table.add_row(key.id, who, scopes, " ".join(key.roles), _state(key), when(key.made_at), key.name)
+        table.add_row(key.id, who, scopes, " ".join(key.roles), _state(key), _day(key.made_at), key.name)
     return table
 
 
 def _notes(notes: Sequence[KeyNoteRow]) -> Table:
-    table = table_of("When", "What", "Times", "By")
+    table = table_of("When", "What", "Times", "By", whole=("When",))
     for note in notes:
         table.add_row(when(note.last_at), note.what, str(note.count), note.by)
     return table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
@@ -10,12 +11,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from headway.cli.apps import apps_of
 from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, tell, with_tenant
 from headway.cli.formats import as_json
 from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
-from headway.cli.present import out, table_of
-from headway.codec import decode, to_data
+from headway.cli.present import out, show_table, table_of
+from headway.codec import to_data
+from headway.engine import told
 from headway.statechart.snapshot import Event, Snapshot
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -24,6 +27,11 @@ instances = typer.Typer(help="Look at instances: list, show, history.", no_args_
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
 Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="What the event carries.")]
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+NOBODY_KNOWN = (
+    "No lifecycle that is loaded here has a handler {0}: it waits for ever unless another process has one."
+)
 
 
 @instances.command("list")
@@ -53,7 +61,7 @@ def list_(
     if json:
         write(as_json([_summary(row) for row in rows]))
         return
-    out().print(_instances(rows))
+    show_table(_instances(rows))
     if len(rows) == limit:
         out().print(f"[dim]go on with --after {rows[-1].id}[/]")
 
@@ -73,7 +81,7 @@ def show(
     if json:
         write(as_json(to_data(snapshot)))
     else:
-        out().print(_snapshot(snapshot))
+        show_table(_snapshot(snapshot))
 
 
 @instances.command()
@@ -98,7 +106,7 @@ def history(
     if json:
         write(as_json([_line(row) for row in rows]))
     else:
-        out().print(_history(rows))
+        show_table(_history(rows))
 
 
 def create(
@@ -125,7 +133,7 @@ def create(
     answer = with_tenant(
         settings,
         lambda here: here.create(chart, instance, begun, by=actor(by, role), request_id=request_id),
-        charts=True,
+        chart=chart,
     )
     tell(answer, json=json)
 
@@ -189,8 +197,12 @@ def why(
     found = with_tenant(settings, lambda here: here.why(instance), charts=True)
     if json:
         write(as_json(to_data(found)))
-    else:
-        out().print(Text(str(found), "bold red" if found.stuck else ""))
+        return
+    said = TIME.sub(lambda match: when(datetime.fromisoformat(match[0])), str(found))
+    out().print(Text(said, "bold red" if found.stuck else ""))
+    names = apps_of(settings).lifecycle.handlers.names
+    for handler in sorted({work.handler for work in found.work if work.worker is None}.difference(names)):
+        out().print(Text(NOBODY_KNOWN.format(handler), "yellow"))
 
 
 def _summary(row: InstanceRow) -> dict[str, Any]:
@@ -202,11 +214,11 @@ def _summary(row: InstanceRow) -> dict[str, Any]:
 
 def _line(row: HistoryRow) -> dict[str, Any]:
     data: dict[str, Any] = to_data(row)
-    return data | {"data": None if row.data is None else decode(object, row.data)}
+    return data | {"data": told.data_of(row)}
 
 
 def _instances(rows: Sequence[InstanceRow]) -> Table:
-    table = table_of("Instance", "Chart", "State", "Since", "Owner")
+    table = table_of("Instance", "Chart", "State", "Since", "Owner", whole=("Instance", "Since"))
     for row in rows:
         state = Text(row.status, "dim" if row.ended else "bold cyan")
         table.add_row(row.id, f"{row.chart} v{row.version}", state, when(row.updated_at), row.owner or "")
@@ -233,7 +245,7 @@ def _snapshot(snapshot: Snapshot) -> Table:
 
 
 def _history(rows: Sequence[HistoryRow]) -> Table:
-    table = table_of("At", "Event", "From", "To", "By", "")
+    table = table_of("At", "Event", "From", "To", "By", "", whole=("At", "Event"))
     for row in rows:
         notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or ""]
         table.add_row(

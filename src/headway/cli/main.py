@@ -24,6 +24,7 @@ from headway.cli.explore import explore
 from headway.cli.inbox import answer, inbox
 from headway.cli.keys import keys
 from headway.cli.lives import cancel, create, instances, send, why
+from headway.cli.operations import bulk, letters
 from headway.cli.present import errors_to
 from headway.cli.serve import serve, worker
 from headway.cli.tail import tail
@@ -82,6 +83,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "tail": tail,
     },
     "Charts": {"charts": charts, "chart": chart, "explore": explore, "upgrade": upgrade},
+    "Operations": {"letters": letters, "bulk": bulk},
     "Administration": {"db": db, "keys": keys, "audit": audit},
 }
 """All commands, as the help shows them."""

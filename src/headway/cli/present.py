@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
 from rich.console import Console, Group, RenderableType
 from rich.markup import escape
+from rich.measure import Measurement
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
 
@@ -24,6 +25,7 @@ TRIGGERS = {"person": "bright_blue", "timer": "yellow", "error": "red", "automat
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 VERDICTS = {"proved": "green", "refuted": "bold red", "unproved": "yellow"}
 KINDS = {"parallel": "parallel", "final": "final", "shallow": "history", "deep": "deep history"}
+PADDING, NARROWEST, WIDEST = 2, 8, 10_000
 
 
 def out() -> Console:
@@ -142,10 +144,27 @@ def _promise(promise: Promise) -> Text:
     )
 
 
-def table_of(*heads: str) -> Table:
-    """An empty table with these heads."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+def table_of(*heads: str, whole: Collection[str] = ()) -> Table:
+    """An empty table with these heads; what stands in `whole` columns is never broken in `show_table`."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, PADDING, 0, 0))
     add = partial(table.add_column, overflow="fold")
     for head in heads:
-        add(head)
+        add(head, no_wrap=head in whole)
     return table
+
+
+def show_table(table: Table) -> None:
+    """Print a table, wider than the terminal if its whole columns need it; one without rows says so."""
+    console = out()
+    if not table.row_count:
+        console.print("none", style="dim")
+        return
+    console.width = max(console.width, sum(map(_least, table.columns)))
+    console.print(table)
+
+
+def _least(column: Column) -> int:
+    """How narrow a column may become."""
+    wide = Console(width=WIDEST)
+    needed = max(Measurement.get(wide, wide.options, cell).maximum for cell in (column.header, *column.cells))
+    return PADDING + (needed if column.no_wrap else min(needed, NARROWEST))

@@ -21,7 +21,7 @@ from headway.cli.options import App, Config, Database, settings_of
 from headway.cli.present import errors_to, out
 from headway.cli.sockets import address_of, listen, passed_on
 from headway.lifecycle import Lifecycle
-from headway.settings import ABOUT, Settings
+from headway.settings import ABOUT, Settings, Sourced
 
 Only = Annotated[
     list[Part] | None,
@@ -94,7 +94,9 @@ def run_service(
     """Run until the process is told to end."""
     service = load_service()
     listening = (passed_on() or listen(settings.host, [settings.port])) if Part.api in parts else None
-    tell = announce or (lambda address, key: _announce(address, key, parts, lifecycle))
+    tell = announce or (
+        lambda address, key: _announce(address, key, parts, lifecycle, database=settings.database)
+    )
 
     async def main() -> None:
         node = node_of(settings, lifecycle, parts)
@@ -126,12 +128,15 @@ def _tell_left_out(apps: Apps) -> None:
         )
 
 
-def _announce(address: str | None, key: str | None, parts: Iterable[Part], lifecycle: Lifecycle) -> None:
+def _announce(
+    address: str | None, key: str | None, parts: Iterable[Part], lifecycle: Lifecycle, *, database: str
+) -> None:
     console = out()
     count = len(lifecycle.charts)
     title = Text.assemble(("Headway", "bold"), f" {', '.join(parts)} with {count} chart{'s' * (count != 1)}")
     if address:
         title.append(" at ").append(address, "bold cyan")
+    title.append(f", on {Sourced('database', database, '').masked}")
     console.print("", title, sep="\n", soft_wrap=True)
     if Part.worker in parts:
         for line in without_handlers(lifecycle):

@@ -12,10 +12,10 @@ from headway.api.shown import shown
 from headway.cli.direct import with_node
 from headway.cli.options import Config, Database, Tenant, settings_of
 from headway.cli.present import out
-from headway.codec import encode
+from headway.codec import decode, encode
 from headway.engine.tail import cursor_of
 from headway.node import Node
-from headway.store.rows import EventRow
+from headway.store.rows import EventRow, LiveRow, LogRow, MessageRow
 
 
 def tail(
@@ -57,12 +57,32 @@ def tail(
     with_node(settings, follow)
 
 
-def _print_json(event: EventRow) -> None:
+def _print_json(event: LogRow) -> None:
     sys.stdout.write(f"{encode(shown(event)).decode()}\n")
     sys.stdout.flush()
 
 
-def _print(event: EventRow) -> None:
+def _print(event: LogRow) -> None:
+    out().print(_line(event) if isinstance(event, EventRow) else _message(event), soft_wrap=True)
+    sys.stdout.flush()
+
+
+def _message(event: LiveRow) -> Text:
+    message = event.message
+    text = Text.assemble((f"{message.at:%H:%M:%S} ", "dim"), (message.instance, "bold"), " says ")
+    return text.append(message.name, "magenta").append(f" {_carried(message)}", "dim")
+
+
+def _carried(message: MessageRow) -> str:
+    """What a message carries: how far work is in words, all else as it is."""
+    data = decode(object, message.data or "null")
+    if message.name != "progress" or not isinstance(data, dict) or "pct" not in data:
+        return message.data or ""
+    words = (data.get("step"), f"{data['pct']:.0f} %", data.get("message"))
+    return " ".join(str(word) for word in words if word)
+
+
+def _line(event: EventRow) -> Text:
     line = event.line
     text = Text.assemble((f"{line.at:%H:%M:%S} ", "dim"), (line.instance, "bold"), f" {line.event} ")
     text.append("→ ", "dim").append(line.after, "bold cyan")
@@ -71,5 +91,4 @@ def _print(event: EventRow) -> None:
         text.append(f", attempt {line.attempt}", "yellow")
     if line.reason:
         text.append(f" ({line.reason})", "dim")
-    out().print(text, soft_wrap=True)
-    sys.stdout.flush()
+    return text

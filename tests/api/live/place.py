@@ -9,10 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import httpx
+import pytest
 import websockets
 from websockets.asyncio.client import ClientConnection
 
 from headway import Actor, Final, State, Statechart
+from headway.actions import live
 from headway.api.access import Access
 from headway.api.app import application
 from headway.api.live import hub_of
@@ -30,6 +32,7 @@ class Visit(Statechart, owner="{user}"):
     staying = State(initial=True)
     gone = Final()
     turn = staying.stay()
+    call = staying.stay(live=(live("called", "user"), "heard"))
     leave = staying.to(gone)
 
 
@@ -120,6 +123,24 @@ class Place:
         for _ in range(turns):
             (await self.node.engine.send(tenant, name, Visit.turn(data))).unwrap()
 
+    async def call(self, name: str, times: int = 1, *, tenant: str = "acme", data: Any = None) -> None:
+        """Let an instance say something, twice each time."""
+        for _ in range(times):
+            (await self.node.engine.send(tenant, name, Visit.call(data))).unwrap()
+
+
+@asynccontextmanager
+async def reading(place: Place, kind: str, **wanted: Any) -> AsyncIterator[Any]:
+    """A reader of either kind."""
+    source: Any = place.socket(**wanted) if kind == "socket" else place.stream(**wanted)
+    async with source as opened:
+        if kind == "stream":
+            assert (await anext(opened))["type"] == "welcome"
+        yield opened
+
+
+KINDS = pytest.mark.parametrize("kind", ["socket", "stream"])
+
 
 @asynccontextmanager
 async def placed(database: str, *, limits: LiveLimits | None = None) -> AsyncIterator[Place]:
@@ -164,16 +185,16 @@ async def events(source: ClientConnection | AsyncIterator[Told], count: int) -> 
     found: list[Told] = []
     while len(found) < count:
         told = await (heard(source) if isinstance(source, ClientConnection) else anext(source))
-        if told["type"] == "event":
+        if told["type"] in {"transition", "message"}:
             found.append(told)
     return found
 
 
-def seqs(found: list[Told]) -> list[tuple[str, int]]:
-    """What events are about."""
-    return [(each["instance"], each["seq"]) for each in found]
+def seqs(found: list[Told]) -> list[tuple[str, int | str]]:
+    """What events are about: the number of a step, or the name of a message."""
+    return [(each["instance"], each["seq" if each["type"] == "transition" else "name"]) for each in found]
 
 
-def line(name: str, *numbers: int) -> list[tuple[str, int]]:
+def line(name: str, *numbers: int | str) -> list[tuple[str, int | str]]:
     """Events of one instance."""
     return [(name, number) for number in numbers]

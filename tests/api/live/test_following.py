@@ -3,9 +3,7 @@
 import asyncio
 import json
 import random
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from contextlib import AsyncExitStack
 
 import pytest
 
@@ -13,22 +11,9 @@ from bench.service.live import Crowd
 from headway.api.shown import Frame
 from headway.engine.tail import cursor_of
 from headway.store.rows import Cursor
-from tests.api.live.place import Place, Told, events, heard, line, placed, seqs
+from tests.api.live.place import KINDS, Place, Told, events, heard, line, placed, reading, seqs
 
 pytestmark = pytest.mark.mission("ENG-7", "ENG-15")
-
-
-@asynccontextmanager
-async def reading(place: Place, kind: str, **wanted: Any) -> AsyncIterator[Any]:
-    """A reader of either kind."""
-    source: Any = place.socket(**wanted) if kind == "socket" else place.stream(**wanted)
-    async with source as opened:
-        if kind == "stream":
-            assert (await anext(opened))["type"] == "welcome"
-        yield opened
-
-
-KINDS = pytest.mark.parametrize("kind", ["socket", "stream"])
 
 
 @KINDS
@@ -39,8 +24,9 @@ async def test_a_reader_hears_of_each_commit(place: Place, kind: str) -> None:
         started, turned = await events(reader, 2)
     assert seqs([started, turned]) == line("a", 1, 2)
     expected = {
-        "type": "event", "tenant": "acme", "chart": "Visit", "version": 1, "instance": "a", "owner": "ann",
-        "seq": 2, "row": 0, "event": "turn", "transition": "turn", "from": "staying", "to": "staying",
+        "type": "transition", "tenant": "acme", "chart": "Visit", "version": 1, "instance": "a",
+        "owner": "ann", "seq": 2, "row": 0, "event": "turn", "transition": "turn",
+        "from": "staying", "to": "staying",
         "actor": "system", "reason": None, "attempt": 0, "data": None,
     }  # fmt: skip
     assert {name: turned[name] for name in expected} == expected
@@ -108,7 +94,7 @@ async def test_readers_that_come_and_go_beside_many_writers_see_all_of_it_once(a
     async def write(place: Place, number: int) -> None:
         await place.visit(f"i{number}", turns)
 
-    async def follow(places: list[Place], seed: int) -> list[tuple[str, int]]:
+    async def follow(places: list[Place], seed: int) -> list[tuple[str, int | str]]:
         chance, last, seen = random.Random(seed), "0-0", list[Told]()
         while len(seen) < total:
             kind = chance.choice(("socket", "stream"))

@@ -43,7 +43,7 @@ async def ending(connection: Any) -> tuple[Told, int, Told]:
         ('{"type": "hello"}', "unauthenticated", 401),
         ('{"type": "hello", "token": "hw_forged_0123456789"}', "unauthenticated", 401),
         ('{"type": "hello", "token": "KEY", "after": "x"}', "cursor", 422),
-        ('{"type": "hello", "token": "KEY", "after": "1-2-3"}', "cursor", 422),
+        ('{"type": "hello", "token": "KEY", "after": "1-2-3-4"}', "cursor", 422),
         ('{"type": "hello", "token": "KEY", "instance": "theirs"}', "unknown_instance", 404),
         ('{"type": "hello", "token": "KEY", "instance": "nobody\'s"}', "unknown_instance", 404),
         ('{"type": "hello", "token": "KEY", "chart": "Nothing"}', "unknown_chart", 404),
@@ -178,10 +178,10 @@ async def test_a_slow_socket_is_cut_off_and_can_go_on(address: str) -> None:
             await place.turn("a", 80, data=LARGE)
             await place.nobody_left()
             found: list[Told] = []
-            told: Told = {"type": "event"}
-            while told["type"] in {"event", "heartbeat"}:
+            told: Told = {"type": "transition"}
+            while told["type"] in {"transition", "heartbeat"}:
                 told = await heard(slow)
-                found += [told] if told["type"] == "event" else []
+                found += [told] if told["type"] == "transition" else []
             _, code, reason = await ending(slow)
         assert (code, told["problem"]["code"], reason["code"]) == (4_429, "slow", "slow")
         assert 0 < len(found) < 81
@@ -201,7 +201,7 @@ async def test_a_slow_stream_is_cut_off_with_a_last_event(address: str) -> None:
             found = [each async for each in slow]
         last = found.pop()
         assert (last["kind"], last["code"]) == ("problem", "slow")
-        found = [each for each in found if each["type"] == "event"]
+        found = [each for each in found if each["type"] == "transition"]
         async with place.stream(last=last["last"]) as again:
             found += await events(again, 81 - len(found))
     assert seqs(found) == line("a", *range(1, 82))

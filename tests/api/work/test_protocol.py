@@ -1,7 +1,7 @@
 """Remote workers: the same leases and the same fencing over HTTP as for a worker in the process."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -10,12 +10,18 @@ import pytest
 from headway import Actor
 from headway.api.workers import remote_of
 from headway.codec import replace
+from headway.engine.engine import Engine
+from headway.errors import StoreUnavailableError
 from headway.store.port import Changes, Claim, Found, Reads, Store, WorkQuery
 from headway.store.rows import WorkRow
+from headway.worker import waiting_room
 from headway.worker.remote import Remote
+from headway.worker.waiting_room import WaitingRoom
 from tests.api.work.place import Payment, Place, Worker, placed
 
 pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
+
+CLAIM = Claim("x", ("default",), 1, ("pay",), ("acme",))
 
 
 async def only(worker: Worker, **asked: Any) -> dict[str, Any]:
@@ -118,7 +124,7 @@ async def test_what_is_claimed_for_somebody_who_has_just_gone_is_handed_back(pla
     await place.pay("a")
     remote, late = Remote(place.node.engine), Late(place.node.engine.store)
     remote._store = late
-    call = asyncio.create_task(remote.claim(Claim("x", ("default",), 1, ("pay",), ("acme",))))
+    call = asyncio.create_task(remote.claim(CLAIM))
     await late.claimed.wait()
     assert (await row(place)).worker == "x"
     call.cancel()
@@ -127,6 +133,72 @@ async def test_what_is_claimed_for_somebody_who_has_just_gone_is_handed_back(pla
     while remote._tasks:
         await asyncio.wait(remote._tasks)
     assert ((await row(place)).worker, (await row(place)).attempt) == (None, 1)
+
+
+async def test_a_claim_that_fails_for_somebody_who_has_just_gone_is_told_in_the_log(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """There is nothing to hand back, and no error that nobody looks at."""
+
+    class Failing(Late):
+        async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
+            """Nothing, late."""
+            await super().claim_work(claim)
+            raise StoreUnavailableError("it went away")
+
+    remote, late = Remote(place.node.engine), Failing(place.node.engine.store)
+    remote._store = late
+    call = asyncio.create_task(remote.claim(CLAIM))
+    await late.claimed.wait()
+    call.cancel()
+    await asyncio.wait({call})
+    late.go.set()
+    tasks = {*remote._tasks}
+    await asyncio.wait(tasks)
+    assert [task.exception() for task in tasks] == [None]
+    [said] = caplog.messages
+    assert said.startswith("a claim of x, who has gone, has failed: it went away")
+
+
+async def test_who_comes_just_as_the_last_one_leaves_is_called(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There is always somebody who looks while one waits."""
+    monkeypatch.setattr(waiting_room, "LOOKS_EVERY", 0.001)
+    room = WaitingRoom(place.node.engine)
+    with room.enter(CLAIM):
+        pass
+    with room.enter(CLAIM) as waiting:
+        await waiting.wait(10)
+        assert waiting.called.is_set()
+    assert room._looking is None
+
+
+async def test_a_room_that_could_not_hear_tries_again(place: Place) -> None:
+    """Trouble with the store at the first claim does not make all later ones deaf."""
+    store = place.node.engine.store
+
+    class Deaf:
+        tries = 0
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(store, name)
+
+        async def listen(self, heard: Callable[[str], None]) -> None:
+            self.tries += 1
+            if self.tries == 1:
+                raise StoreUnavailableError("it went away")
+            await store.listen(heard)
+
+    deaf = Deaf()
+    engine = Engine(deaf, (Payment,))
+    room = WaitingRoom(engine)
+    with pytest.raises(StoreUnavailableError):
+        await room.open()
+    assert engine._watchers == []
+    await room.open()
+    await room.open()
+    assert (deaf.tries, len(engine._watchers)) == (2, 1)
 
 
 async def test_a_service_that_stops_lets_those_who_wait_go(place: Place) -> None:

@@ -1,0 +1,309 @@
+"""The commands of operators: letters that were not taken, and many instances at once."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.charts import write
+from headway.cli.direct import actor, data_of, with_node
+from headway.cli.failure import CommandError
+from headway.cli.formats import as_json
+from headway.cli.lives import when
+from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
+from headway.cli.present import out, show_table, table_of
+from headway.cli.progress import progress
+from headway.codec import replace, to_data
+from headway.engine.engine import Engine
+from headway.engine.operations import Act, Cancelling, Retrying, Sending, Summary
+from headway.engine.upgrade_versions import stored_chart
+from headway.node import Node
+from headway.settings import Settings
+from headway.statechart.snapshot import Event
+from headway.store.port import InstanceQuery
+from headway.store.rows import LetterRow
+
+PAGE = 500
+MOST_LETTERS = 10_000
+STYLES = {"done": "green", "skipped": "dim", "refused": "yellow", "failed": "bold red"}
+WOULD = {
+    "done": "would be done",
+    "skipped": "would be skipped",
+    "refused": "would be refused",
+    "failed": "would fail",
+}
+NOT_YET = "[dim]Nothing has changed: --yes does it.[/]"
+
+letters = typer.Typer(
+    help="Look after messages that were not taken: list, redrive, discard.", no_args_is_help=True
+)
+bulk = typer.Typer(help="Change many instances at once: cancel, send, retry.", no_args_is_help=True)
+
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Only this letter; may be given several times.")]
+To = Annotated[str | None, typer.Option("--destination", help="Only those for this destination.")]
+Of = Annotated[str | None, typer.Option("--instance", help="Only those of this instance.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LETTERS, help="How many at most.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this it is only told what would happen.")]
+Chart = Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")]
+Status = Annotated[str | None, typer.Option("--status", help="Only those in this state.")]
+Owner = Annotated[str | None, typer.Option("--owner", help="Only those of this owner.")]
+Parent = Annotated[str | None, typer.Option("--parent", help="Only the children of this instance.")]
+After = Annotated[str | None, typer.Option("--after", help="Go on after this instance.")]
+
+Wanted = dict[str, Any]
+
+
+@letters.command("list")
+def list_(
+    *,
+    destination: To = None,
+    instance: Of = None,
+    dead: Annotated[
+        bool | None, typer.Option("--dead/--waiting", help="Only dead ones, or those that are tried again.")
+    ] = None,
+    limit: Limit = 50,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List what destinations have not taken, the oldest first."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    wanted: Wanted = {"destination": destination, "instance": instance, "dead": dead, "limit": limit}
+    found = with_node(settings, lambda node: node.letters.list(settings.tenant, **wanted))
+    if json:
+        write(as_json([_as_data(each) for each in found]))
+    else:
+        show_table(_letters(found))
+
+
+@letters.command()
+def redrive(
+    *,
+    destination: To = None,
+    instance: Of = None,
+    id: Ids = None,  # noqa: A002 - the option's name
+    limit: Limit = 1_000,
+    yes: Yes = False,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Have dead letters tried again, with all their attempts."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
+    _change(settings, wanted, _redrive if yes else None, "to be tried again", json=json)
+
+
+@letters.command()
+def discard(
+    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="For this destination.")],
+    *,
+    instance: Of = None,
+    id: Ids = None,  # noqa: A002 - the option's name
+    limit: Limit = 1_000,
+    yes: Yes = False,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Give dead letters of a destination up for good."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
+    _change(settings, wanted, _discard if yes else None, "given up", json=json)
+
+
+@bulk.command()
+def cancel(
+    chart: Chart,
+    *,
+    status: Status = None,
+    owner: Owner = None,
+    parent: Parent = None,
+    after: After = None,
+    by: By = "operator",
+    role: Roles = None,
+    reason: Reason = None,
+    request_id: RequestId = None,
+    yes: Yes = False,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Cancel instances and their children, as their chart says."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
+    who = actor(by, role)
+    bring = Bringing(query, lambda engine: Cancelling(engine, settings.tenant, who, reason), request_id)
+    bring.all(settings, json=json, yes=yes)
+
+
+@bulk.command()
+def send(
+    chart: Chart,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as approve.")],
+    *,
+    data: Annotated[
+        str | None, typer.Option("--data", metavar="JSON", help="What the event carries.")
+    ] = None,
+    status: Status = None,
+    owner: Owner = None,
+    parent: Parent = None,
+    after: After = None,
+    by: By = "operator",
+    role: Roles = None,
+    reason: Reason = None,
+    request_id: RequestId = None,
+    yes: Yes = False,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Send instances the same event."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
+    sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
+    bring = Bringing(query, lambda engine: Sending(engine, settings.tenant, sent), request_id)
+    bring.all(settings, json=json, yes=yes)
+
+
+@bulk.command()
+def retry(
+    chart: Chart,
+    *,
+    status: Status = None,
+    owner: Owner = None,
+    parent: Parent = None,
+    after: After = None,
+    yes: Yes = False,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Let work that waits for its next attempt be due now."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
+    bring = Bringing(query, lambda engine: Retrying(engine, settings.tenant))
+    bring.all(settings, json=json, yes=yes)
+
+
+class Bringing:
+    """Brings an act to all instances that a query finds, page by page."""
+
+    def __init__(
+        self, query: InstanceQuery, make: Callable[[Engine], Act], request_id: str | None = None
+    ) -> None:
+        self._query, self._make, self._request_id = query, make, request_id
+
+    def all(self, settings: Settings, *, json: bool, yes: bool) -> None:
+        """Tell what became of them, or would; raises CommandError, and Exit when it failed for one."""
+        chart = self._query.chart
+        summary = with_node(settings, lambda node: self._bring(node.engine, quiet=json, yes=yes), chart=chart)
+        _tell(summary, json=json, yes=yes)
+        if summary.count("failed"):
+            raise typer.Exit(1)
+
+    async def _bring(self, engine: Engine, *, quiet: bool, yes: bool) -> Summary:
+        await _require_status(engine, self._query)
+        act, summary = self._make(engine), Summary(lambda error: (type(error).__name__, str(error)))
+        query = replace(self._query, limit=PAGE)
+        with progress("changing" if yes else "trying", None, quiet=quiet) as show:
+            while rows := await engine.list(query):
+                summary.add(await (act.perform(rows, self._request_id) if yes else act.rehearse(rows)))
+                show(summary.seen)
+                query = replace(query, after=rows[-1].id)
+        return summary
+
+
+async def _require_status(engine: Engine, query: InstanceQuery) -> None:
+    """Raises CommandError for a status that no version of the chart has, not even one that is only stored."""
+    if query.status is None:
+        return
+    stored = [stored_chart(row) for row in await engine.store.charts() if row.chart == query.chart]
+    known = dict.fromkeys(state.id for chart in stored for state in chart.root.children)
+    if query.status not in known:
+        raise CommandError(f"{query.chart} has no state {query.status!r}; there are: {', '.join(known)}")
+
+
+async def _redrive(node: Node, tenant: str, wanted: Wanted) -> int:
+    count = await node.letters.redrive(tenant, **wanted)
+    await node.engine.store.announce(["messages"])
+    return count
+
+
+async def _discard(node: Node, tenant: str, wanted: Wanted) -> int:
+    return await node.letters.discard(tenant, **wanted)
+
+
+def _change(
+    settings: Settings,
+    wanted: Wanted,
+    change: Callable[[Node, str, Wanted], Awaitable[int]] | None,
+    what: str,
+    *,
+    json: bool,
+) -> None:
+    """Change letters, or only tell which it would be."""
+
+    async def run(node: Node) -> tuple[Sequence[LetterRow], int]:
+        found = (await node.letters.list(settings.tenant, **wanted))[: wanted["limit"]]
+        count = len(found) if change is None else await change(node, settings.tenant, wanted)
+        return found, count
+
+    found, count = with_node(settings, run)
+    if json:
+        told = {"dry_run": change is None, "count": count, "letters": [_as_data(each) for each in found]}
+        write(as_json(told))
+        return
+    show_table(_letters(found))
+    mark = "[dim]would be[/]" if change is None else "[bold green]✓[/]"
+    out().print(f"{mark} {what}: {count}")
+    if change is None:
+        out().print(NOT_YET)
+
+
+def _tell(summary: Summary, *, json: bool, yes: bool) -> None:
+    if json:
+        counts = {name: summary.count(name) for name in ("done", "skipped")}
+        codes = {name: summary.codes(name) for name in ("refused", "failed")}
+        sample = [each._asdict() for each in summary.sample]
+        write(as_json({"dry_run": not yes, "seen": summary.seen, **counts, **codes, "sample": sample}))
+        return
+    table = table_of("Instance", "Outcome", "Why", whole=("Instance",))
+    words = {name: name if yes else WOULD[name] for name in STYLES}
+    for each in summary.sample:
+        outcome = Text(" ".join(filter(None, (words[each.outcome], each.code))), STYLES[each.outcome])
+        table.add_row(each.instance, outcome, Text(each.detail or ""))
+    if not yes:
+        out().print("[bold]Dry run[/]")
+    show_table(table)
+    numbers = ", ".join(f"{summary.count(name)} {words[name]}" for name in STYLES)
+    out().print(f"{summary.seen} instances: {numbers}")
+    if not yes:
+        out().print(NOT_YET)
+
+
+def _as_data(letter: LetterRow) -> dict[str, Any]:
+    """All but what it carries, which is for its receiver."""
+    data: dict[str, Any] = to_data(letter)
+    return {name: value for name, value in data.items() if name not in {"data", "trace"}}
+
+
+def _letters(rows: Sequence[LetterRow]) -> Table:
+    table = table_of("Letter", "Destination", "Name", "Tries", "Next", "Error", whole=("Letter", "Next"))
+    for row in rows:
+        following = Text("dead", "red") if row.dead else Text(when(row.due))
+        table.add_row(row.id, row.destination, row.name, str(row.attempts), following, Text(row.error))
+    return table
