@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -243,3 +244,25 @@ async def test_the_harness_fixture_makes_nodes_on_the_tests_clock(
         assert (await life.tenant.get("e1")).states == ("review",)
         await life.run_until_idle()
         assert (await life.tenant.get("e1")).states == ("rejected",)
+
+
+class Note(BaseModel):
+    """Says anything."""
+
+    said: Any
+
+
+class Diary(Statechart):
+    """Takes notes."""
+
+    open_ = State(initial=True)
+    closed = Final()
+    note = open_.stay(takes=Note)
+    close = open_.to(closed)
+
+
+@settings(max_examples=20, deadline=None)
+@given(journey=walks(Diary, longest=4))
+def test_a_walk_makes_data_for_a_field_that_may_be_anything(journey: Journey) -> None:
+    """Whatever is said, it is JSON that the chart takes."""
+    assert journey.snapshot.states in {("open_",), ("closed",)}

@@ -27,6 +27,8 @@ class Connections:
         self.draining = False
         self.most = limits.connections or _most_files() - RESERVE
         self.now = monotonic
+        self.all_gone = asyncio.Event()
+        self.all_gone.set()
         self._open: set[Connection] = set()
         self._waiting: dict[Connection, float] = {}
         self._idle: dict[Connection, float] = {}
@@ -34,6 +36,7 @@ class Connections:
     def opened(self, connection: Connection) -> None:
         """Take one more; the one that has been silent for longest makes room for it."""
         self._open.add(connection)
+        self.all_gone.clear()
         self.waits(connection)
         if len(self._open) > self.most:
             self._close(
@@ -43,6 +46,8 @@ class Connections:
     def closed(self, connection: Connection) -> None:
         """One less."""
         self._open.discard(connection)
+        if not self._open:
+            self.all_gone.set()
         self.is_served(connection)
 
     def waits(self, connection: Connection) -> None:

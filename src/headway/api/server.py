@@ -15,6 +15,8 @@ from headway.api.front import Front
 
 DRAIN_SECONDS = 0.2
 """How long connections are answered with a farewell, so that no request meets a closed door."""
+MOMENT = 0.02
+"""In which those who have left are seen to be gone: when nobody is there, nobody is waited for."""
 
 
 @asynccontextmanager
@@ -33,9 +35,13 @@ async def serving(app: Front, listening: socket.socket, *, patience: float = 30.
     finally:
         app.stop()
         keeper.draining = True
-        await asyncio.sleep(DRAIN_SECONDS)
+        await asyncio.sleep(MOMENT)
+        is_quiet = keeper.all_gone.is_set()
+        if not is_quiet:
+            await asyncio.sleep(DRAIN_SECONDS)
         await _let_in_the_last(server, listening)
-        await asyncio.sleep(DRAIN_SECONDS)
+        if not is_quiet or not keeper.all_gone.is_set():
+            await asyncio.sleep(DRAIN_SECONDS)
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -44,6 +44,9 @@ def walks(
     return journey
 
 
+JSON = (
+    st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=9) | st.lists(st.booleans(), max_size=2)
+)
 Option = Callable[[st.DrawFn, Journey], object]
 
 
@@ -78,7 +81,7 @@ class _Options:
         if happening.kind != "sent":
             return event.data
         kind = self.chart.types.get(self._declared(journey, event) or "")
-        return None if kind is None else kind.dump(draw(st.from_type(kind.kind)))
+        return None if kind is None else kind.dump(draw(_values(kind.kind)))
 
     def _declared(self, journey: Journey, event: Event) -> str | None:
         """The name of the type that an event's data, or the form of an ask, has."""
@@ -88,6 +91,13 @@ class _Options:
                 return declared.form
         rows = (row for row in self.chart.model.transitions if event.name in row.events)
         return next((row.takes for row in rows if row.takes), None)
+
+
+def _values(kind: Any) -> st.SearchStrategy[Any]:
+    """Values of a type; a field that may be anything is some JSON."""
+    hints = get_type_hints(kind) if isinstance(kind, type) else {}
+    free = {name: JSON for name, hint in hints.items() if hint is Any}
+    return st.builds(kind, **free) if free else st.from_type(kind)
 
 
 def _ready(journey: Journey, event: Event) -> Any:

@@ -49,8 +49,9 @@ def _stumble(part: Part, words: list[str]) -> Any:
 def _wait(part: Part, words: list[str]) -> Any:
     """`wait FILE`: until there is a file of this name; `FILE.begun` says who waits."""
     path = Path(words[0])
-    path.with_suffix(".part").write_text(str(os.getpid()))
-    path.with_suffix(".part").rename(path.with_suffix(".begun"))
+    own = path.with_suffix(f".{os.getpid()}")  # workers of one job wait for the same file
+    own.write_text(str(os.getpid()))
+    own.rename(path.with_suffix(".begun"))
     while not path.exists():
         time.sleep(0.01)  # another process decides when
     return _echo(part, words)
