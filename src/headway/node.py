@@ -94,7 +94,7 @@ class Node:
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
         self.upkeep = Upkeep(self.engine, retention)
-        served = (Instances(self.engine), *map(_served, destinations))
+        served = (Instances(self.engine), *map(served_by, destinations))
         names = [each.name for each in served]
         if doubles := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"several destinations are called {', '.join(doubles)}")
@@ -220,7 +220,8 @@ class Node:
                 await migrate.up(database)
 
 
-def _served(destination: Destination | Endpoint) -> Destination:
+def served_by(destination: Destination | Endpoint) -> Destination:
+    """What delivers to a destination: an endpoint gets an HTTP client; raises InputError without one."""
     if not isinstance(destination, Endpoint):
         return destination
     try:

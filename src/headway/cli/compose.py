@@ -13,7 +13,7 @@ from headway.engine.service import Service
 from headway.engine.tail import Tail
 from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
-from headway.node import Node
+from headway.node import Companion, Node, served_by
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.relay import Relay
@@ -62,14 +62,14 @@ class PartialNode(Node):
         super().__init__(*arguments, **more)
         self._parts, self.counts, self.traced = parts, counts, traced
         self.routers: Sequence[Any] = ()
-        self.beside: list[Service] = []
-        """Services that run with its relays."""
 
     @property
     def services(self) -> list[Service]:
         """All that runs in the background of this process."""
-        own = [service for service in super().services if PARTS.get(type(service)) in {None, *self._parts}]
-        return [*own, *(self.beside if Part.relays in self._parts else ())]
+        return [service for service in super().services if self._part(service) in {None, *self._parts}]
+
+    def _part(self, service: Service) -> Part | None:
+        return Part.relays if service is self.mirror else PARTS.get(type(service))
 
 
 def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = tuple(Part)) -> PartialNode:
@@ -83,7 +83,8 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
             settings.database,
             lifecycle.charts,
             handlers=handlers if handlers.names else None,
-            destinations=[traced.watch(_served(each)) for each in destinations] if traced else destinations,
+            destinations=[traced.watch(served_by(each)) for each in destinations] if traced else destinations,
+            mirror=_mirror(settings),
             facts=lifecycle.facts,
             secrets=settings.link_secrets,
             retention=Retention(messages=settings.keep_messages, instances=settings.keep_instances or None),
@@ -101,8 +102,6 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
         node.engine.has_hands_for = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
-    if settings.redis:
-        node.beside.append(_mirror(node, settings.redis))
     return node
 
 
@@ -123,20 +122,14 @@ def _endpoint(hook: Hook) -> Endpoint:
     )
 
 
-def _served(destination: Destination | Endpoint) -> Destination:
-    if not isinstance(destination, Endpoint):
-        return destination
-    from headway.outbox.webhook import Webhook  # noqa: PLC0415 - who sends no webhooks needs no HTTP client
-
-    return Webhook(destination)
-
-
-def _mirror(node: Node, url: str) -> Service:
+def _mirror(settings: Settings) -> Companion | None:
+    if not settings.redis:
+        return None
     try:
-        from headway.outbox.mirror import Mirror  # noqa: PLC0415 - who has no Redis needs no client of it
+        from headway.outbox.mirror import RedisMirror  # noqa: PLC0415 - who has no Redis needs no client of it
     except ModuleNotFoundError as error:
         raise CommandError(f"the setting redis needs {error.name}: pip install 'headway[redis]'") from error
-    return Mirror(node.engine, url)
+    return RedisMirror(settings.redis)
 
 
 def _tracing(settings: Settings) -> Any:

@@ -13,7 +13,19 @@ from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, tell, with_tenant
 from headway.cli.formats import as_json
 from headway.cli.lives import when
-from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
+from headway.cli.options import (
+    App,
+    By,
+    Config,
+    Data,
+    Database,
+    Json,
+    Reason,
+    RequestId,
+    Roles,
+    Tenant,
+    settings_of,
+)
 from headway.cli.present import out, show_table, table_of
 from headway.codec import decode, to_data
 from headway.store.rows import AskRow
@@ -46,9 +58,7 @@ def answer(
         str, typer.Argument(metavar="[ANSWER]", help="One of its answers, such as approve.")
     ] = "answer",
     *,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="JSON", help="What the answer carries.")
-    ] = None,
+    data: Data = None,
     by: By = "operator",
     role: Roles = None,
     reason: Reason = None,

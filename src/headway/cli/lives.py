@@ -15,7 +15,19 @@ from headway.cli.apps import apps_of
 from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, tell, with_tenant
 from headway.cli.formats import as_json
-from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
+from headway.cli.options import (
+    App,
+    By,
+    Config,
+    Data,
+    Database,
+    Json,
+    Reason,
+    RequestId,
+    Roles,
+    Tenant,
+    settings_of,
+)
 from headway.cli.present import out, show_table, table_of
 from headway.codec import to_data
 from headway.engine import told
@@ -26,7 +38,6 @@ instances = typer.Typer(help="Look at instances: list, show, history.", no_args_
 
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
-Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="What the event carries.")]
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 NOBODY_KNOWN = (

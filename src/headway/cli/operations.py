@@ -14,7 +14,19 @@ from headway.cli.direct import actor, data_of, with_node
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
 from headway.cli.lives import when
-from headway.cli.options import App, By, Config, Database, Json, Reason, RequestId, Roles, Tenant, settings_of
+from headway.cli.options import (
+    App,
+    By,
+    Config,
+    Data,
+    Database,
+    Json,
+    Reason,
+    RequestId,
+    Roles,
+    Tenant,
+    settings_of,
+)
 from headway.cli.present import out, show_table, table_of
 from headway.cli.progress import progress
 from headway.codec import replace, to_data
@@ -151,9 +163,7 @@ def send(
     chart: Chart,
     event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as approve.")],
     *,
-    data: Annotated[
-        str | None, typer.Option("--data", metavar="JSON", help="What the event carries.")
-    ] = None,
+    data: Data = None,
     status: Status = None,
     owner: Owner = None,
     parent: Parent = None,

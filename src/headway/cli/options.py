@@ -23,6 +23,7 @@ Roles = Annotated[
     list[str] | None, typer.Option("--role", help="A role of theirs; may be given several times.")
 ]
 Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the history.")]
+Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries.")]
 RequestId = Annotated[
     str | None, typer.Option("--request-id", help="The call's own id: a repeat gets the first answer again.")
 ]
