@@ -93,12 +93,12 @@ class Orphaned:
 async def test_work_that_no_instance_has_goes(everywhere: World) -> None:
     """A row whose instance is gone, or has no such work, is dropped when its lease has run out."""
     gate = Gate()
-    gate.opened.set()
     async with everywhere.engine() as engine:
         await begun(engine, "a")
         claimed = everywhere.worker(engine, handling(gate))
         assert await claimed.turn()
         [row] = await work(engine)
+        gate.opened.set()
         await claimed.settled()
         assert await work(engine) == []
         await engine.store.run(Orphaned(row))
