@@ -36,7 +36,7 @@ class Sizes:
     to_redis: int = 20_000
     followed: int = 300
     living: tuple[int, int] = (10_000, 100_000)
-    chained: int = 10
+    chained: int = 40
 
 
 FULL = Sizes()

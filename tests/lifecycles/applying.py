@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway import Event, person
@@ -98,9 +98,13 @@ class Applying(Journey):
     def checkpoints(self) -> list[str]:
         """The checkpoints passed so far, each stored and logged."""
         stored = [effect.key for effect in self.effects if isinstance(effect, StoreRecord)]
-        logs = [effect for effect in self.effects if isinstance(effect, WriteLog)]
-        assert stored == [each.data["subType"] for each in logs if each.label == "checkpoint"]
+        logged = [each["subType"] for each in self.log("checkpoint")]
+        assert stored == [each for each in logged if not each.startswith("workflow_")]
         return stored
+
+    def log(self, kind: str) -> list[Any]:
+        """The data of all lines of the event log of a type."""
+        return [each.data for each in self.effects if isinstance(each, WriteLog) and each.label == kind]
 
     def worker(self, name: str, data: object = None) -> Step:
         """The worker ends its work with an event."""
@@ -109,13 +113,13 @@ class Applying(Journey):
 
 
 def ended(life: Applying, status: str) -> None:
-    """The life is over: the record says so, it was told, and the browser, if any, is released."""
+    """The life is over: the record says so, it was told, and what a worker may hold is released."""
     assert (life.status, life.record["status"], life.snapshot.ended) == (status, status, True)
     assert life.record["completedAt"] == life.clock.now().isoformat()
     assert life.told("state_change")[-1]["to"] == status
-    held = {"profileId": life.record["profileId"], "cdpUrl": life.record["cdpUrl"]}
+    held = {key: life.record[key] for key in ("profileId", "cdpUrl")} | {"taskId": "task1"}
     released = [(child.chart, child.context) for child in life.last(SpawnChild)]
-    assert released == ([("applications.cleanup", held)] if life.record["profileId"] else [])
+    assert released == ([("applications.cleanup", held)] if life.record["startedAt"] else [])
 
 
 def failed_with(life: Applying) -> str:
@@ -139,3 +143,65 @@ def switch(life: Applying) -> None:
         assert life.states == (step,)
         life.clock.advance("1s")
         life.work_done(result)
+
+
+def _done(result: object = None) -> Callable[[Applying], object]:
+    return lambda life: life.work_done(result)
+
+
+def _fails(code: str) -> Callable[[Applying], object]:
+    return lambda life: life.work_fails(code)
+
+
+def _reports(event: str, data: object) -> Callable[[Applying], object]:
+    return lambda life: life.worker(event, data)
+
+
+def _exhaust(life: Applying) -> None:
+    life.work_fails("canvas_element")
+    switch(life)
+    life.work_fails("canvas_element")
+
+
+ONWARD: dict[str, tuple[str, Callable[[Applying], object]]] = {
+    "uploading_files": ("filling_page", _done({"filesOnPage": True})),
+    "refilling": ("reading_back", _done({"mismatches": ["email"]})),
+    "clicking_next": ("finding_way", _done({"hasNext": True})),
+    "retrying": ("filling_page", _fails("selector_not_found")),
+    "capturing": ("filling_page", _fails("canvas_element")),
+    "disconnecting": ("capturing", _done({"pageState": {"url": "u"}})),
+    "checking_browser": ("disconnecting", _done()),
+    "connecting": ("checking_browser", _done({"alive": True})),
+    "restoring": ("connecting", _done()),
+    "checking_engine": ("restoring", _done()),
+    "handing_over": ("filling_page", _exhaust),
+    "restarting": ("filling_page", _fails("BROWSER_CRASH")),
+    "reconnecting": ("filling_page", _fails("CDP_DISCONNECT")),
+    "waiting_captcha": ("filling_page", _reports("captcha_detected", {"captchaType": "hcaptcha"})),
+    "clearing_captcha": ("waiting_captcha", lambda life: life.send(Application.captcha_solved({}, by=USER))),
+    "waiting_takeover": ("handing_over", _done()),
+    "checking_submission": (
+        "waiting_takeover",
+        lambda life: life.send(Application.human_resolved({}, by=USER)),
+    ),
+    "last_look": ("waiting_takeover", lambda life: life.advance("300s")),
+    "waiting_answer": ("filling_page", _reports("field_ambiguous", {"fieldName": "visa"})),
+    "waiting_security": ("filling_page", _reports("security_challenged", {})),
+    "completed": ("verifying", _done({"confirmationId": "C-1"})),
+    "failed": ("analyzing", _done({"fields": []})),
+    "cancelled": ("created", lambda life: life.send(Application.cancel(by=USER))),
+}
+"""States off the plain way: from which one, and by what."""
+
+
+def at(state: str) -> Applying:
+    """An application that stands in a state."""
+    if state in ONWARD:
+        before, onward = ONWARD[state]
+        life = at(before)
+        onward(life)
+    else:
+        tier = "starter" if state == "reviewing" else "premium"
+        life = Applying(tier).until(state, [DOUBTFUL] if state == "gate_review" else None)
+    assert life.states == (state,)
+    return life

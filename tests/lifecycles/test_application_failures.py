@@ -4,21 +4,57 @@ from __future__ import annotations
 
 import pytest
 
+from headway import Event
 from headway.lifecycles.applications.chart import Application
-from headway.lifecycles.applications.error_codes import CODES, DEFAULT, RETRIES
+from headway.lifecycles.applications.error_codes import CODES
 from headway.lifecycles.applications.signals import ENGINES, SIGNALS, next_engine
-from headway.statechart.effects import WriteLog
-from tests.lifecycles.applying import BROWSER, Applying, failed_with, switch
+from headway.statechart.effects import CancelWork, OpenedAsk, StartWork
+from tests.lifecycles.applying import BROWSER, GOOD, USER, WORKER, Applying, at, failed_with, switch
 
 
 @pytest.mark.mission("APP-ERR")
-@pytest.mark.parametrize("code", ["unsure", "lost", "timeout"])
+@pytest.mark.parametrize("code", ["unsure", "lost", "timeout", "ValueError"])
 def test_a_submission_in_doubt_is_never_repeated(code: str) -> None:
-    """Work lost while submitting leads to a look for the confirmation, not to a second submission."""
+    """Where nobody knows whether it was submitted, the confirmation is looked for, nothing sent again."""
     life = Applying().until("submitting")
     life.work_fails(code)
     assert (life.states, life.record["submitAttempted"]) == (("verifying",), True)
     assert life.checkpoints()[-1] == "submitted"
+
+
+def submissions(life: Applying) -> int:
+    """How often a worker was to submit: work that its own step takes back is never seen."""
+    begun = 0
+    for step in life.steps:
+        gone = {effect.work for effect in step.effects if isinstance(effect, CancelWork)}
+        started = [effect for effect in step.effects if isinstance(effect, StartWork)]
+        begun += sum(work.handler == "submit" and work.work not in gone for work in started)
+    return begun
+
+
+@pytest.mark.mission("APP-ERR", "APP-CHK")
+def test_nothing_leads_to_a_second_submission() -> None:
+    """A browser lost while submitting, another engine and a person: all come back to the verification."""
+    life = Applying("premium").until("submitting")
+    life.work_fails("BROWSER_CRASH")
+    life.work_fails("ENGINE_CONNECT_FAILED")
+    switch(life)
+    assert life.states == ("verifying",)
+    life.work_fails("captcha_detected")
+    life.send(Application.human_resolved({}, by=USER))
+    life.work_done({"cleared": True})
+    assert life.states == ("verifying",)
+    assert submissions(life) == 1
+
+
+@pytest.mark.mission("APP-ERR", "APP-CHK")
+def test_a_connection_lost_while_submitting_is_made_anew_to_verify() -> None:
+    """CDP_DISCONNECT while submitting reconnects to the same browser, which may show the confirmation."""
+    life = Applying().until("submitting")
+    life.work_fails("CDP_DISCONNECT")
+    assert (life.states, life.checkpoints()[-1]) == (("reconnecting",), "submitted")
+    life.work_done()
+    assert life.states == ("verifying",)
 
 
 @pytest.mark.mission("APP-ERR")
@@ -58,6 +94,34 @@ def test_a_crash_while_submitting_is_one_of_the_restarts() -> None:
 
 
 @pytest.mark.mission("APP-ERR")
+@pytest.mark.parametrize(
+    ("code", "state"), [("BROWSER_CRASH", "restarting"), ("CDP_DISCONNECT", "reconnecting")]
+)
+def test_a_browser_lost_under_a_captcha_comes_back(code: str, state: str) -> None:
+    """A browser that is lost while a captcha is looked for is brought back, and the phase goes on."""
+    life = at("clearing_captcha")
+    life.work_fails(code)
+    assert life.states == (state,)
+    life.work_done(BROWSER)
+    assert life.states == ("filling_page",)
+
+
+@pytest.mark.mission("APP-ERR", "APP-ENGINE")
+@pytest.mark.parametrize("state", ["restarting", "reconnecting"])
+@pytest.mark.parametrize("tier", ["pro", "premium"])
+def test_an_engine_that_does_not_come_back_is_replaced(state: str, tier: str) -> None:
+    """With ENGINE_CONNECT_FAILED premium goes on with the next engine; below, the task fails."""
+    life = Applying(tier).until("filling_page")
+    life.work_fails({"restarting": "BROWSER_CRASH", "reconnecting": "CDP_DISCONNECT"}[state])
+    life.work_fails("ENGINE_CONNECT_FAILED")
+    if tier == "pro":
+        assert failed_with(life) == "ENGINE_CONNECT_FAILED"
+        return
+    switch(life)
+    assert (life.states, life.record["engine"]) == (("filling_page",), "cua")
+
+
+@pytest.mark.mission("APP-ERR")
 def test_a_lost_connection_is_made_anew() -> None:
     """CDP_DISCONNECT reconnects the engine and resumes, twice."""
     life = Applying().until("filling_page")
@@ -93,35 +157,16 @@ def test_work_is_tried_again_by_code(phase: str, code: str, retries: int) -> Non
     for _ in range(retries):
         life.work_fails(code)
         assert life.is_in(phase)
-    life.work_fails(code, "the site said no")
+    (work,) = life.snapshot.work.values()
+    data = {"code": code, "message": "the site said no", "screenshotUrl": "https://shot/error"}
+    life.clock.move_to(work.due or life.clock.now())
+    life.send(Event("work.failed", data, WORKER, ref=work.id, attempt=work.attempt))
     assert failed_with(life) == code
     assert life.record["errorMessage"] == "the site said no"
-    assert life.logged()[-1] == "error"
-
-
-@pytest.mark.mission("APP-ERR")
-def test_the_table_has_twenty_two_codes_and_the_default_retry() -> None:
-    """22 codes; by default 2 retries from 1 s, doubling, at most 10 s, jitter 0.3."""
-    assert len(CODES) == 22
-    assert RETRIES[-1] is DEFAULT
-    assert (DEFAULT.times, DEFAULT.base, DEFAULT.factor, DEFAULT.cap, DEFAULT.jitter) == (
-        2,
-        "1s",
-        2,
-        "10s",
-        0.3,
-    )
-    assert {code for code in CODES if not CODES[code].retriable} == {
-        "FORM_NOT_FOUND",
-        "CAPTCHA_TIMEOUT",
-        "REVIEW_TIMEOUT",
-        "HUMAN_TIMEOUT",
-        "BUDGET_EXCEEDED",
-        "WORKFLOW_TIMEOUT",
-    }
-    assert {each.recovery for each in CODES.values() if each.retriable and not each.retries} <= set(
-        Application.chart.nodes
-    )
+    assert life.record["screenshotUrl"] == "https://shot/error"
+    assert life.log("error") == [
+        {"code": code, "message": "the site said no", "retriable": CODES[code].retriable}
+    ]
 
 
 @pytest.mark.mission("APP-ENGINE")
@@ -139,7 +184,12 @@ def test_the_cascade_goes_from_dom_over_cua_to_vision_and_a_person() -> None:
         if engine != "vision":
             switch(life)
             assert life.states == ("filling_page",)
+    assert life.states == ("handing_over",)
+    life.work_done({"pageState": {"url": "u9"}, "screenshotUrl": "s9"})
     assert (life.states, life.record["currentStep"]) == (("waiting_takeover",), "engine_exhausted")
+    (ask,) = life.last(OpenedAsk)
+    view = {"screenshotUrl": "s9", "liveViewUrl": "https://view/1"}
+    assert ask.shows == {**view, "fields": [GOOD], "pageState": {"url": "u9"}}
     assert life.logged().count("engine_switch") == 2
 
 
@@ -170,6 +220,30 @@ def test_each_signal_retries_and_switches_as_its_row_says(signal: str, retries: 
     assert (life.states, life.record["engine"]) == (("filling_page",), target)
 
 
+@pytest.mark.mission("APP-ENGINE", "APP-P17")
+@pytest.mark.parametrize("phase", ["navigating", "analyzing", "reading_back", "uploading", "submitting"])
+def test_engines_are_exhausted_in_any_phase(phase: str) -> None:
+    """Whatever the engines were at: in the end a person is asked, and without a picture if there is none."""
+    life = Applying("premium").until(phase)
+    life.work_fails("canvas_element")
+    switch(life)
+    assert life.is_in(phase)
+    life.work_fails("canvas_element")
+    life.work_fails("CDP_DISCONNECT")
+    assert life.states == ("waiting_takeover",)
+
+
+@pytest.mark.mission("APP-ENGINE")
+@pytest.mark.parametrize("step", ["capturing", "disconnecting"])
+def test_an_engine_that_cannot_be_left_in_order_is_left(step: str) -> None:
+    """Only the browser must live for a switch: an engine that does not answer is what it is for."""
+    life = at(step)
+    life.work_fails("CDP_DISCONNECT")
+    assert life.states == ("checking_browser",)
+    life.work_fails("timeout")
+    assert failed_with(life) == "BROWSER_CRASH"
+
+
 @pytest.mark.mission("APP-ENGINE")
 def test_a_switch_carries_the_page_over() -> None:
     """The page's state is captured before the switch and known to the step that restores it."""
@@ -177,9 +251,7 @@ def test_a_switch_carries_the_page_over() -> None:
     life.work_fails("canvas_element", "a drawing")
     switch(life)
     assert life.record["pageState"] == {"url": "u"}
-    (logged,) = [
-        log.data for log in life.effects if isinstance(log, WriteLog) and log.label == "engine_switch"
-    ]
+    (logged,) = life.log("engine_switch")
     assert logged == {"from": "dom", "to": "vision", "reason": "canvas_element", "durationMs": 5000}
 
 
@@ -207,14 +279,41 @@ def test_the_other_signals_go_their_own_way() -> None:
 
 @pytest.mark.mission("APP-ENGINE", "APP-TIER")
 @pytest.mark.parametrize("tier", ["starter", "pro"])
-def test_tiers_below_premium_have_one_engine(tier: str) -> None:
-    """Without other engines the task fails after the retries of its own."""
+@pytest.mark.parametrize(
+    ("failure", "retries", "code"),
+    [
+        ("selector_not_found", 2, "FIELD_FILL_FAILED"),
+        ("selector_ambiguous", 1, "FIELD_FILL_FAILED"),
+        ("action_no_effect", 2, "FIELD_FILL_FAILED"),
+        ("shadow_dom_blocked", 0, "FIELD_FILL_FAILED"),
+        ("iframe_unreachable", 0, "FIELD_FILL_FAILED"),
+        ("canvas_element", 0, "FIELD_FILL_FAILED"),
+        ("dynamic_rendering", 1, "FIELD_FILL_FAILED"),
+        ("timeout", 1, "FIELD_FILL_FAILED"),
+        ("anti_bot_detected", 0, "ANTI_BOT_DETECTED"),
+        ("FIELD_FILL_FAILED", 2, "FIELD_FILL_FAILED"),
+        ("ANTI_BOT_DETECTED", 0, "ANTI_BOT_DETECTED"),
+        ("ENGINE_CONNECT_FAILED", 0, "ENGINE_CONNECT_FAILED"),
+    ],
+)
+def test_tiers_below_premium_have_one_engine(tier: str, failure: str, retries: int, code: str) -> None:
+    """Without other engines the task fails after the retries of its own, with the code of the failure."""
     life = Applying(tier).until("filling_page")
-    for _ in range(2):
-        life.work_fails("FIELD_FILL_FAILED")
+    for _ in range(retries):
+        life.work_fails(failure)
+        assert life.states == ("retrying",)
         life.advance("1s")
-    life.work_fails("FIELD_FILL_FAILED")
-    assert failed_with(life) == "FIELD_FILL_FAILED"
+    life.work_fails(failure)
+    assert failed_with(life) == code
+
+
+@pytest.mark.mission("APP-ENGINE", "APP-ERR")
+def test_a_site_that_refuses_automation_gets_the_vision_engine() -> None:
+    """The code ANTI_BOT_DETECTED switches as its signal does."""
+    life = Applying("premium").until("navigating")
+    life.work_fails("ANTI_BOT_DETECTED")
+    switch(life)
+    assert (life.states, life.record["engine"]) == (("navigating",), "vision")
 
 
 @pytest.mark.mission("APP-ENGINE")

@@ -9,7 +9,7 @@ import pytest
 from headway import Event
 from headway.lifecycles.applications.chart import Application
 from headway.statechart.effects import OpenedAsk, StartWork
-from tests.lifecycles.applying import DOUBTFUL, GOOD, USER, WORKER, Applying, failed_with, switch
+from tests.lifecycles.applying import GOOD, USER, WORKER, Applying, at, failed_with
 
 
 @pytest.mark.mission("APP-P7", "APP-T3", "APP-HUMAN", "APP-WS")
@@ -59,14 +59,18 @@ WAITS = [
 
 
 @pytest.mark.mission("APP-T3", "APP-T5", "APP-P16", "APP-HUMAN", "APP-WS")
-@pytest.mark.parametrize("phase", ["navigating", "analyzing", "filling", "uploading", "submitting"])
+@pytest.mark.parametrize(
+    "phase", ["navigating", "analyzing", "filling", "uploading", "submitting", "verifying"]
+)
 @pytest.mark.parametrize(("event", "data", "reason", "seconds", "code"), WAITS)
 def test_a_wait_for_a_person_ends_at_its_deadline(
     *, event: str, data: object, reason: str, seconds: int, code: str, phase: str
 ) -> None:
     """From any phase a person is asked, told where to look and until when, and silence fails the task."""
     life = Applying().until(phase)
+    progress = life.snapshot.progress
     life.worker(event, data)
+    assert life.snapshot.progress == progress
     assert (life.status, life.record["currentStep"]) == ("waiting_human", reason)
     assert "human_takeover" in life.logged()
     until = (life.clock.now() + timedelta(seconds=seconds)).isoformat()
@@ -90,24 +94,10 @@ def test_a_wait_for_a_person_ends_at_its_deadline(
 )
 def test_each_wait_calls_for_help(state: str, reason: str, *, fields_shown: bool) -> None:
     """Whatever a person is needed for is told with its reason, and logged; reviews show the fields."""
-    life = waiting(state)
-    assert life.states == (state,)
+    life = at(state)
     assert life.told("human_needed")[-1]["reason"] == reason
     assert life.logged().count("human_takeover") == 1
     assert bool(life.told("field_review")) == fields_shown
-
-
-def waiting(state: str) -> Applying:
-    """An application that waits in a state."""
-    if state == "waiting_takeover":
-        return exhausted()
-    if state == "reviewing":
-        return Applying("starter").until(state)
-    if state == "waiting_answer":
-        life = Applying().until("filling")
-        life.worker("field_ambiguous", {"fieldName": "visa"})
-        return life
-    return Applying().until(state, [DOUBTFUL])
 
 
 @pytest.mark.mission("APP-T5", "APP-HUMAN")
@@ -128,7 +118,7 @@ def test_a_solved_captcha_resumes_the_paused_phase() -> None:
     assert (life.status, life.states) == ("in_progress", ("clearing_captcha",))
     life.work_done({"cleared": False})
     assert life.status == "waiting_human"
-    life.send(Application.captcha_solved(by=USER))
+    life.send(Application.captcha_solved({}, by=USER))
     life.work_done({"cleared": True})
     assert (life.states, life.record["currentStep"]) == (("reading_back",), "filling")
     assert [work.handler for work in life.last(StartWork)] == ["read_back"]
@@ -190,7 +180,11 @@ def test_an_answered_field_resumes_filling() -> None:
     life = Applying().until("filling")
     life.worker("field_ambiguous", {"fieldName": "visa", "fieldOptions": ["yes", "no"]})
     (ask,) = life.last(OpenedAsk)
-    assert ask.shows == {"fieldName": "visa", "fieldOptions": ["yes", "no"]}
+    question = {"fieldName": "visa", "fieldOptions": ["yes", "no"]}
+    assert ask.shows == question
+    assert life.told("human_needed")[-1].items() >= question.items()
+    refusal = life.refused(Application.field_answered({"fieldName": "salary", "value": "1"}, by=USER))
+    assert (refusal.code, "visa" in refusal.message) == ("guard", True)
     life.send(Application.field_answered({"fieldName": "visa", "value": "no"}, by=USER))
     assert (life.states, life.record["corrections"]) == (("filling_page",), {"visa": "no"})
 
@@ -202,7 +196,9 @@ def test_an_unanswered_field_is_skipped_with_a_warning() -> None:
     life.worker("field_ambiguous", {"fieldName": "visa"})
     life.advance("120s")
     assert (life.states, life.record["skippedFields"]) == (("filling_page",), ["visa"])
-    assert "warning" in life.logged()
+    assert life.log("warning") == [{"skipped": "visa"}]
+    late = Application.field_answered({"fieldName": "visa", "value": "no"}, by=USER)
+    assert life.refused(late).code == "illegal"
 
 
 @pytest.mark.mission("APP-HUMAN")
@@ -212,15 +208,6 @@ def test_only_the_user_answers() -> None:
     assert life.refused(Application.review_approved(by=WORKER)).code == "actor"
 
 
-def exhausted() -> Applying:
-    """An application of the premium tier that no engine could get on with."""
-    life = Applying("premium").until("filling_page")
-    life.work_fails("shadow_dom_blocked")
-    switch(life)
-    life.work_fails("shadow_dom_blocked")
-    return life
-
-
 @pytest.mark.mission("APP-P17", "APP-T3", "APP-HUMAN", "APP-EV")
 @pytest.mark.parametrize(
     ("found", "status", "state"),
@@ -228,7 +215,7 @@ def exhausted() -> Applying:
 )
 def test_a_takeover_is_checked_for_a_submission(found: dict[str, str], status: str, state: str) -> None:
     """After `human_resolved` the submission is looked for: completed if there, else the work goes on."""
-    life = exhausted()
+    life = at("waiting_takeover")
     assert (life.status, life.states) == ("waiting_human", ("waiting_takeover",))
     life.send(Application.human_resolved({"notes": "did it"}, by=USER))
     assert life.record["currentStep"] == "verifying"
@@ -239,10 +226,20 @@ def test_a_takeover_is_checked_for_a_submission(found: dict[str, str], status: s
     assert life.snapshot.progress == (100 if found else 25)
 
 
+@pytest.mark.mission("APP-HUMAN")
+def test_a_takeover_without_submission_goes_on() -> None:
+    """Three looks that find no confirmation mean that the person has not submitted: the work goes on."""
+    life = at("checking_submission")
+    for _ in range(3):
+        assert life.states == ("checking_submission",)
+        life.work_fails("VERIFICATION_FAILED")
+    assert (life.status, life.states) == ("in_progress", ("filling_page",))
+
+
 @pytest.mark.mission("APP-T5")
 def test_a_last_look_that_fails_ends_the_takeover() -> None:
     """Where even the last look fails, the task ends with HUMAN_TIMEOUT."""
-    life = exhausted()
+    life = at("waiting_takeover")
     life.advance("300s")
     life.work_fails("BROWSER_CRASH")
     assert failed_with(life) == "HUMAN_TIMEOUT"
@@ -252,7 +249,7 @@ def test_a_last_look_that_fails_ends_the_takeover() -> None:
 @pytest.mark.parametrize(("found", "status"), [({"confirmationPage": True}, "completed"), ({}, "failed")])
 def test_a_silent_takeover_is_checked_too(found: object, status: str) -> None:
     """After 300 seconds one last look decides between completed and HUMAN_TIMEOUT."""
-    life = exhausted()
+    life = at("waiting_takeover")
     life.advance("300s")
     assert (life.status, life.record["currentStep"]) == ("in_progress", "verifying")
     life.work_done(found)

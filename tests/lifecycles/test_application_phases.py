@@ -8,7 +8,7 @@ from headway import Event
 from headway.lifecycles.applications.chart import Application
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.record import Field
-from tests.lifecycles.applying import DOUBTFUL, GOOD, LAST_PAGE, USER, WORKER, Applying, failed_with
+from tests.lifecycles.applying import DOUBTFUL, GOOD, LAST_PAGE, PAGE, USER, WORKER, Applying, failed_with
 
 PHASES = ["provisioning", "navigating", "analyzing", "filling", "uploading"]
 
@@ -23,7 +23,13 @@ def test_the_plain_path_of_each_tier(tier: str, gate: list[str]) -> None:
     life.clock.advance("42s")
     life.work_done({"confirmationId": "C-1", "screenshotUrl": "https://shot/1"})
     steps = [message["step"] for message in life.told("progress")]
-    assert steps == [*PHASES, *gate, "submitting", "verifying"]
+    assert steps == [*PHASES, *gate, "submitting", "verifying", "completed"]
+    assert life.told("progress")[-1] == {
+        "taskId": "task1",
+        "step": "completed",
+        "pct": 100,
+        "message": "Application submitted!",
+    }
     assert (life.status, life.snapshot.progress, life.snapshot.ended) == ("completed", 100, True)
     assert life.record["completedAt"] == life.clock.now().isoformat()
     assert life.record["durationSeconds"] == 42
@@ -139,16 +145,54 @@ def test_the_five_gates(fields: list[Field], resume: bool, captcha: bool, failur
 
 @pytest.mark.mission("APP-PAGES", "APP-P15")
 def test_a_further_page_is_loaded_and_analyzed() -> None:
-    """A page with Next is left for the next one, which is loaded, analyzed and filled."""
-    life = Applying().until("filling_page")
-    life.work_done({"fields": [DOUBTFUL]})
-    assert life.record["fields"] == [DOUBTFUL]
-    life.work_done({"screenshotUrl": "s", "fields": [GOOD]})
-    assert (life.record["screenshotUrl"], life.record["fields"]) == ("s", [GOOD])
-    life.work_done({"hasNext": True, "hasSubmit": False})
-    life.work_done({"pageIndex": 1})
-    assert (life.states, life.record["pageIndex"]) == (("navigating",), 1)
-    assert life.until("submitting").status == "in_progress"
+    """A page with Next is left for the next one, also where Submit is beside it."""
+    for buttons in ({"hasNext": True}, {"hasNext": True, "hasSubmit": True}):
+        life = Applying().until("finding_way")
+        life.work_done(buttons)
+        assert life.states == ("clicking_next",)
+        life.work_done()
+        assert (life.states, life.record["pageIndex"]) == (("navigating",), 1)
+        assert life.until("submitting").status == "in_progress"
+
+
+@pytest.mark.mission("APP-PAGES", "APP-GATE", "APP-P7")
+def test_the_review_shows_the_fields_of_all_pages() -> None:
+    """What is filled on a page stays known: the person sees all of it, as it was read last."""
+    life = Applying("starter").until("reading_back", [DOUBTFUL])
+    life.work_done({"fields": [{**DOUBTFUL, "confidence": 0.8}]})
+    life.work_done({"hasNext": True})
+    life.work_done()
+    life.until("reviewing", [GOOD])
+    (review,) = life.told("field_review")
+    assert [(each["name"], each["confidence"]) for each in review["fields"]] == [
+        ("salary", 0.8),
+        ("email", 0.95),
+    ]
+
+
+@pytest.mark.mission("APP-PAGES", "APP-P4")
+def test_a_later_page_may_have_no_fields() -> None:
+    """Only the first page must have a field: a last one may just sum up and submit."""
+    life = Applying().until("finding_way")
+    life.work_done({"hasNext": True})
+    life.work_done()
+    life.work_done(PAGE)
+    life.work_done({"fields": []})
+    assert life.states == ("filling_page",)
+
+
+@pytest.mark.mission("APP-PAGES")
+def test_each_page_has_all_its_rounds() -> None:
+    """Fields of a page are filled again twice, however often those of the page before were."""
+    life = Applying().until("reading_back")
+    for _ in range(2):
+        life.work_done({"mismatches": ["email"]})
+        life.work_done()
+    life.work_done()
+    life.work_done({"hasNext": True})
+    life.work_done()
+    life.until("reading_back").work_done({"mismatches": ["email"]})
+    assert life.states == ("refilling",)
 
 
 @pytest.mark.mission("APP-PAGES")
@@ -158,8 +202,8 @@ def test_fields_that_differ_are_filled_again() -> None:
     for _ in range(2):
         life.work_done({"mismatches": ["email"]})
         assert life.states == ("refilling",)
-        life.work_done({"fields": [DOUBTFUL]})
-        assert life.record["fields"] == [DOUBTFUL]
+        life.work_done({"fields": [{**GOOD, "confidence": 0.8}]})
+        assert life.record["fields"] == [{**GOOD, "confidence": 0.8}]
     life.work_done({"mismatches": ["email"]})
     assert life.states == ("retrying",)
     life.advance("1s")
@@ -169,16 +213,29 @@ def test_fields_that_differ_are_filled_again() -> None:
 
 @pytest.mark.mission("APP-PAGES")
 def test_files_of_a_page_are_uploaded_there() -> None:
-    """A page that takes files gets them before it is read back, and no second upload follows."""
+    """A page that takes the resume gets it before it is read back, and no second upload follows."""
     life = Applying().until("filling_page")
     life.work_done({"fields": [GOOD, DOUBTFUL], "filesOnPage": True})
     assert life.states == ("uploading_files",)
     assert life.record["fields"] == [GOOD, DOUBTFUL]
     life.work_done({"resumeUploaded": True})
+    assert (life.states, life.checkpoints()[-1]) == (("reading_back",), "resume_uploaded")
     life.work_done({})
     life.work_done(LAST_PAGE)
     assert life.states == ("gate_review",)
     assert life.record["gates"]["failures"] == ["average_confidence", "low_confidence"]
+
+
+@pytest.mark.mission("APP-PAGES", "APP-P5")
+def test_other_files_of_a_page_do_not_stand_for_the_resume() -> None:
+    """A page that took something else leaves the resume to be uploaded."""
+    life = Applying().until("filling_page")
+    life.work_done({"filesOnPage": True})
+    life.work_done({})
+    assert "resume_uploaded" not in life.checkpoints()
+    life.work_done({})
+    life.work_done(LAST_PAGE)
+    assert life.states == ("uploading",)
 
 
 @pytest.mark.mission("APP-P5", "APP-GATE")

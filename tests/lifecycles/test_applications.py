@@ -10,7 +10,16 @@ from headway.statechart.check import check
 from headway.statechart.effects import AddToCounter, CancelWork, Message, StartWork
 from headway.statechart.snapshot import Actor
 from headway.testing import Journey
-from tests.lifecycles.applying import ADMIN, USER, WORKER, Applying, ended, failed_with, switch
+from tests.lifecycles.applying import ADMIN, USER, WORKER, Applying, at, ended, failed_with, switch
+
+PHASES = ["provisioning", "navigating", "analyzing", "filling_page", "uploading_files", "reading_back"]
+PHASES += ["refilling", "finding_way", "clicking_next", "uploading", "submitting", "verifying"]
+DETOURS = ["retrying", "capturing", "disconnecting", "checking_browser", "connecting", "restoring"]
+DETOURS += ["checking_engine", "handing_over", "restarting", "reconnecting", "clearing_captcha"]
+DETOURS += ["checking_submission", "last_look"]
+WAITS = ["waiting_captcha", "reviewing", "gate_review", "waiting_takeover", "waiting_answer"]
+WAITS += ["waiting_security"]
+LIVE = ["created", "queued", *PHASES, *DETOURS, *WAITS]
 
 
 @pytest.mark.mission("APP-T1")
@@ -72,6 +81,7 @@ def test_a_worker_picks_the_task_up() -> None:
         "timestamp": life.clock.now().isoformat(),
     }
     assert life.told("state_change")[-1] == change
+    assert life.log("checkpoint") == [{"subType": "workflow_started"}]
 
 
 @pytest.mark.mission("APP-T1", "APP-T3", "APP-T4", "APP-T8", "APP-T9")
@@ -142,12 +152,22 @@ def test_cleanup_is_tried_again_and_ends() -> None:
     assert life.states == ("released",)
 
 
+@pytest.mark.mission("APP-T7", "APP-DUR")
+def test_a_browser_that_is_not_released_is_left_to_its_pool() -> None:
+    """After three attempts the cleanup ends, and says that something is leaked."""
+    life = Journey(ApplicationCleanup)
+    for _ in range(3):
+        assert life.states == ("releasing",)
+        life.work_fails("lost")
+    assert (life.states, life.snapshot.ended) == (("leaked",), True)
+
+
 @pytest.mark.mission("APP-T8")
-@pytest.mark.parametrize("state", ["created", "queued", "provisioning", "filling", "reviewing", "submitting"])
-@pytest.mark.parametrize("who", [USER, ADMIN])
+@pytest.mark.parametrize("state", LIVE)
+@pytest.mark.parametrize("who", [USER, ADMIN], ids=["user", "admin"])
 def test_cancel_from_every_live_state(state: str, who: Actor) -> None:
     """Cancelling aborts the work, releases the browser and gives the usage unit back."""
-    life = Applying("starter").until(state)
+    life = at(state)
     working = bool(life.snapshot.work)
     life.send(Application.cancel(by=who))
     ended(life, "cancelled")
@@ -168,7 +188,7 @@ def test_cancel_is_for_the_user_and_admins() -> None:
 
 @pytest.mark.mission("APP-T8", "APP-ERR")
 def test_the_wall_clock_runs_through_waits() -> None:
-    """30 minutes after the pick-up the task fails with WORKFLOW_TIMEOUT, wherever it stands."""
+    """30 minutes after its creation the task fails with WORKFLOW_TIMEOUT, wherever it stands."""
     life = Applying("starter").until("reviewing")
     for _ in range(6):
         life.advance("299s")
@@ -194,7 +214,9 @@ def test_the_wall_clock_ends_work_and_undispatched_tasks() -> None:
 def test_an_exceeded_budget_aborts_at_once() -> None:
     """Reported from outside or by the work itself, an exceeded budget fails the task."""
     life = Applying().until("filling")
-    life.send(Application.budget_exceeded())
+    refusal = life.refused(Application.budget_exceeded({"spent": 0.5, "limit": 0.5}))
+    assert (refusal.code, life.status) == ("guard", "in_progress")
+    life.send(Application.budget_exceeded({"spent": 0.51, "limit": 0.5}))
     assert life.last(CancelWork)
     assert failed_with(life) == "BUDGET_EXCEEDED"
     life = Applying().until("filling")
@@ -255,21 +277,40 @@ def test_progress_per_phase_and_field() -> None:
 
 @pytest.mark.mission("APP-EV")
 def test_the_event_log_has_its_types() -> None:
-    """What happens inside a phase is logged by type; states and phases are in the history."""
+    """What happens is logged by type with its data; changes of state and phase are in the history."""
+    reported = {
+        "field_filled": {"name": "email", "value": "a@b.c", "confidence": 0.9, "source": "qa_bank"},
+        "engine_operation": {"engine": "dom", "operation": "fill", "success": True, "durationMs": 40},
+        "screenshot": {"url": "s", "label": "page 1"},
+    }
     life = Applying("premium").until("filling_page")
-    for name in ("field_filled", "engine_operation", "screenshot"):
-        life.send(Event(name, {"name": "email", "screenshotUrl": "s"}, WORKER))
+    for name, data in reported.items():
+        life.send(Event(name, data, WORKER))
         assert life.states == ("filling_page",)
     assert life.record["screenshotUrl"] == "s"
     life.worker("captcha_detected", {"captchaType": "hcaptcha"})
-    life.send(Application.captcha_solved(by=USER))
+    life.send(Application.captcha_solved({}, by=USER))
     life.work_done({"cleared": True})
     life.work_fails("canvas_element")
     switch(life)
-    life.send(Application.budget_exceeded())
-    logged = {"checkpoint", "field_filled", "captcha_detected", "human_takeover", "engine_switch"}
-    assert set(life.logged()) == logged | {"engine_operation", "screenshot", "error"}
-    assert {"pick_up", "browser_started"} <= {row.transition for row in life.history}
+    life.send(Application.budget_exceeded({"spent": 2, "limit": 1}))
+    told = {
+        "captcha_detected": {"type": "hcaptcha"},
+        "human_takeover": {"reason": "captcha", "interventionUrl": "https://view/1"},
+        "engine_switch": {"from": "dom", "to": "vision", "reason": "canvas_element", "durationMs": 5000},
+        "error": {
+            "code": "BUDGET_EXCEEDED",
+            "message": "The application would cost too much.",
+            "retriable": False,
+        },
+    }
+    assert set(life.logged()) == {"checkpoint", *reported, *told}
+    assert {kind: life.log(kind) for kind in (*reported, *told)} == {
+        kind: [data] for kind, data in {**reported, **told}.items()
+    }
+    rows = [(row.before, row.after, row.transition) for row in life.history]
+    assert (("queued",), ("provisioning",), "pick_up") in rows
+    assert (("provisioning",), ("navigating",), "browser_started") in rows
 
 
 @pytest.mark.mission("APP-T6")

@@ -1,86 +1,104 @@
-"""Crawl and ingestion jobs: states, events, retries by error class, codes, heartbeat, time, counters."""
+"""Crawl and ingestion jobs: states, events, cancellation, heartbeat, time, counters."""
 
 from __future__ import annotations
 
-from datetime import timedelta
+from dataclasses import asdict
+from itertools import product
 from typing import Any
 
 import pytest
 
+from headway.errors import InputError
 from headway.lifecycles.crawls.chart import CrawlJob
-from headway.lifecycles.crawls.faults import ANTI_BOT, CODES, PERMANENT, POLICIES, TRANSIENT
+from headway.lifecycles.crawls.rules import CrawlData
 from headway.statechart.check import check
 from headway.statechart.effects import CancelWork, Message, StartWork
-from headway.statechart.snapshot import Event, person
-from tests.lifecycles.world import World
+from headway.statechart.snapshot import SYSTEM, Event, person, work_done, work_lost
+from headway.statechart.step import start
+from tests.lifecycles.crawling import (
+    ALLOWED,
+    ANN,
+    BOT,
+    EVENTS,
+    FINAL,
+    LIVE,
+    LONG,
+    PATHS,
+    REFUSED,
+    START,
+    job_in,
+    wait_for_retry,
+)
+from tests.lifecycles.lifecycle_page import payloads, published, table_of
+from tests.lifecycles.world import BEGIN, World
 
-BOT = person("w_1", "worker")
-ANN = person("ann", "user")
-START = CrawlJob.start({"worker_id": "w_1"}, by=BOT)
-LONG = 86_400.0
-
-PATHS: dict[str, list[Event]] = {
-    "queued": [],
-    "running": [START],
-    "retry_pending": [START, CrawlJob.error({"code": "network_error"}, by=BOT)],
-    "succeeded": [START, CrawlJob.complete({"documents_emitted": 2}, by=BOT)],
-    "failed": [START, CrawlJob.error({"code": "invalid_url"}, by=BOT)],
-    "canceled": [CrawlJob.cancel(by=ANN)],
-}
-
-
-def job_in(state: str, **context: Any) -> World:
-    """A job that has come to a state by its events."""
-    world = World(CrawlJob)
-    world.create(CrawlJob, **{"url": "https://example.org/a", "domain": "example.org", **context})
-    for event in PATHS[state]:
-        world.send(event)
-    assert world.status() == state
-    return world
-
-
-def wait_for_retry(world: World) -> float:
-    """Let time pass until the next attempt; the seconds that took."""
-    (due,) = [timer.due for timer in world.of["it"].timers.values() if timer.event.endswith(".retry")]
-    seconds: float = (due - world.now).total_seconds()
-    world.pass_time(seconds)
-    assert world.status() == "running"
-    return seconds
+COUNTERS = (
+    "urls_total",
+    "urls_enqueued",
+    "urls_processed",
+    "documents_emitted",
+    "chunks_indexed",
+    "tokens_estimated",
+)
 
 
 @pytest.mark.mission("CRW-S")
 @pytest.mark.parametrize("state", PATHS)
 def test_a_job_reaches_each_state(state: str) -> None:
     """Each of the six states is reached by the document's events; three of them are final."""
-    assert job_in(state).of["it"].ended == (state in {"succeeded", "failed", "canceled"})
-    assert set(CrawlJob.chart.nodes) == set(PATHS)
+    assert job_in(state).of["it"].ended == (state in FINAL)
+    assert set(CrawlJob.chart.nodes) == {*LIVE, *FINAL}
 
 
 @pytest.mark.mission("CRW-S")
-@pytest.mark.parametrize(
-    ("state", "event", "code"),
-    [
-        ("queued", CrawlJob.heartbeat(by=BOT), "illegal"),
-        ("queued", CrawlJob.progress({}, by=BOT), "illegal"),
-        ("queued", CrawlJob.complete({}, by=BOT), "illegal"),
-        ("queued", CrawlJob.error({"code": "captcha"}, by=BOT), "illegal"),
-        ("running", START, "already"),
-        ("running", CrawlJob.cancel(by=BOT), "actor"),
-        ("running", CrawlJob.complete({}, by=ANN), "actor"),
-        ("running", CrawlJob.error({"code": "captcha"}, by=ANN), "actor"),
-        ("retry_pending", CrawlJob.complete({}, by=BOT), "illegal"),
-        ("succeeded", CrawlJob.cancel(by=ANN), "terminal"),
-        ("failed", START, "terminal"),
-        ("canceled", CrawlJob.cancel(by=ANN), "already"),
-    ],
-)
-def test_what_a_job_refuses(state: str, event: Event, code: str) -> None:
-    """An event out of place, by the wrong actor or after the end changes nothing and says which it is."""
-    assert job_in(state).refused(event).code == code
+def test_a_job_is_accepted_by_its_creation() -> None:
+    """The event `accept` is the creation: the job is queued, and nothing works on it yet."""
+    world = job_in("queued")
+    job = world.of["it"].context
+    assert job["accepted_at"] == job["updated_at"] == world.now.isoformat()
+    assert (world.found(StartWork), world.of["it"].counters) == ([], {})
 
 
 @pytest.mark.mission("CRW-S")
-@pytest.mark.parametrize("state", ["queued", "running", "retry_pending"])
+@pytest.mark.parametrize(("pair", "target"), ALLOWED.items())
+def test_an_event_leads_where_the_document_says(pair: tuple[str, str], target: str) -> None:
+    """Each pair of a state and an event that the document allows."""
+    world = job_in(pair[0])
+    world.pass_time(1)
+    world.send(EVENTS[pair[1]])
+    assert world.status() == target
+    assert world.of["it"].context["updated_at"] == world.now.isoformat()
+
+
+@pytest.mark.mission("CRW-S")
+@pytest.mark.parametrize(("pair", "code"), REFUSED.items())
+def test_an_event_out_of_place_changes_nothing(pair: tuple[str, str], code: str) -> None:
+    """Each other pair is refused, and the refusal says whether it is illegal, there already, or over."""
+    world = job_in(pair[0])
+    unchanged = world.of["it"]
+    assert world.refused(EVENTS[pair[1]]).code == code
+    assert world.of["it"] == unchanged
+
+
+@pytest.mark.mission("CRW-S")
+def test_every_pair_is_in_one_of_the_tables() -> None:
+    """Six states, six events: no pair is left out."""
+    assert sorted([*ALLOWED, *REFUSED]) == sorted(product(PATHS, EVENTS))
+
+
+@pytest.mark.mission("CRW-S")
+@pytest.mark.parametrize("pair", ALLOWED)
+def test_events_are_for_the_worker_and_cancel_is_for_the_user(pair: tuple[str, str]) -> None:
+    """The system may send all; a user reports nothing, and a worker or a stranger cancels nothing."""
+    state, name = pair
+    event = EVENTS[name]
+    for other in ({BOT, ANN} - {event.by}) | {person("eve")}:
+        assert job_in(state).refused(Event(name, event.data, other)).code == "actor"
+    job_in(state).send(Event(name, event.data, SYSTEM))
+
+
+@pytest.mark.mission("CRW-S")
+@pytest.mark.parametrize("state", LIVE)
 def test_cancel_works_in_every_live_state(state: str) -> None:
     """Queued, running or waiting for a retry: the job is canceled, its work and its timers with it."""
     world = job_in(state)
@@ -91,137 +109,79 @@ def test_cancel_works_in_every_live_state(state: str) -> None:
     assert len(world.found(CancelWork)) == len(world.found(StartWork))
 
 
-@pytest.mark.mission("CRW-RETRY")
-@pytest.mark.parametrize("error", [*TRANSIENT, *ANTI_BOT])
-@pytest.mark.parametrize("how", ["event", "work"])
-def test_what_may_pass_is_tried_seven_times(error: str, how: str) -> None:
-    """Six retries, reported by an event or by the work itself; the seventh failure is the last."""
-    world = job_in("running", wall_clock_seconds=LONG)
-    for attempt in range(1, 8):
-        assert world.of["it"].counters["attempts"] == attempt
-        if how == "event":
-            world.send(CrawlJob.error({"code": error}, by=BOT))
-        else:
-            world.failed(error)
-        if attempt < 7:
-            assert world.status() == "retry_pending"
-            wait_for_retry(world)
-    assert world.status() == "failed"
-
-
-@pytest.mark.mission("CRW-RETRY")
-@pytest.mark.parametrize(
-    ("kind", "error", "base", "cap"), [("transient", "rate_limited", 2, 60), ("anti_bot", "captcha", 10, 600)]
-)
-def test_the_wait_doubles_up_to_a_cap_with_jitter(kind: Any, error: str, base: int, cap: int) -> None:
-    """Transient errors wait 2 s doubling; bot defence starts slower and has the higher cap."""
-    jitter = POLICIES[kind].jitter
-    waits = []
-    for name in ("it", "other"):
-        world = World(CrawlJob)
-        world.create(CrawlJob, name, wall_clock_seconds=LONG)
-        world.send(START, name)
-        if name == "it":
-            for failure in range(6):
-                world.failed(error)
-                waits.append(wait_for_retry(world))
-                exact = min(base * 2**failure, cap)
-                assert exact * (1 - jitter) <= waits[-1] <= min(exact * (1 + jitter), cap)
-        else:
-            world.failed(error, name)
-            (again,) = [
-                timer.due for timer in world.of[name].timers.values() if timer.event.endswith(".retry")
-            ]
-            assert again - world.now != timedelta(seconds=waits[0])
-
-
-@pytest.mark.mission("CRW-RETRY")
-@pytest.mark.parametrize("error", [*PERMANENT, "something_new"])
-def test_what_no_retry_mends_fails_at_once(error: str) -> None:
-    """A permanent class, and one nobody knows, ends the job at the first failure."""
+@pytest.mark.mission("CRW-S")
+def test_a_canceled_job_keeps_what_it_has_and_takes_nothing_more() -> None:
+    """Partial results stay counted; what the worker says when it is stopped comes too late."""
     world = job_in("running")
-    world.failed(error)
-    assert (world.status(), world.of["it"].counters["attempts"]) == ("failed", 1)
+    (work,) = world.of["it"].work.values()
+    world.send(CrawlJob.progress({"documents_emitted": 3}, by=BOT))
+    world.send(CrawlJob.cancel(by=ANN))
+    assert world.refused(work_done(work.id, work.attempt, {"documents_emitted": 9})).code == "stale"
+    assert world.of["it"].counters["documents_emitted"] == 3
 
 
-@pytest.mark.mission("CRW-RETRY")
-def test_bot_defence_makes_the_job_careful() -> None:
-    """Each signal brings slow start, a fresh session and less at once for the domain, never less than one."""
-    world = job_in("running", wall_clock_seconds=LONG)
-    seen = []
-    for error in ("captcha", "403_waf", "503_shield"):
-        world.failed(error)
-        wait_for_retry(world)
-        job = world.of["it"].context
-        seen.append((job["slow_start"], job["session"], job["domain_concurrency"]))
-    assert seen == [(True, 2, 2), (True, 3, 1), (True, 4, 1)]
-    plain = job_in("retry_pending").of["it"].context
-    assert (plain["slow_start"], plain["session"], plain["domain_concurrency"]) == (False, 1, 4)
-
-
-@pytest.mark.mission("CRW-RETRY")
-def test_the_classes_are_those_of_the_document() -> None:
-    """Six transient classes, five permanent ones and three signs of bot defence."""
-    assert (len(TRANSIENT), len(PERMANENT), len(ANTI_BOT)) == (6, 5, 3)
-
-
-@pytest.mark.mission("CRW-CODE")
+@pytest.mark.mission("CRW-S")
 @pytest.mark.parametrize(
-    ("error", "code"),
-    [*TRANSIENT.items(), *PERMANENT.items(), *ANTI_BOT.items(), *zip(CODES, CODES, strict=True)],
+    "event",
+    [
+        CrawlJob.start({}, by=BOT),
+        CrawlJob.progress({"urls_total": "many"}, by=BOT),
+        CrawlJob.progress({"urls_total": -1}, by=BOT),
+        CrawlJob.complete({"documents_emitted": 1.5}, by=BOT),
+        CrawlJob.error({}, by=BOT),
+        CrawlJob.error({"code": " "}, by=BOT),
+        CrawlJob.error({"code": 500}, by=BOT),
+    ],
 )
-def test_an_error_is_recorded_with_code_and_context(error: str, code: str) -> None:
-    """Whether a worker reports class or code, the code is kept with message, place, attempt and worker."""
-    assert code in CODES
-    world = job_in("running")
-    world.failed(error, message="it broke")
-    job = world.of["it"].context
-    assert (job["error_code"], job["message"]) == (code, "it broke")
-    assert job["error_context"] == {
-        "domain": "example.org",
-        "url": "https://example.org/a",
-        "attempt": 1,
-        "worker_id": "w_1",
-    }
+def test_data_that_does_not_fit_is_refused(event: Event) -> None:
+    """A worker without id, an amount that is none, an error that says nothing: nothing changes."""
+    world = job_in("queued" if event.name == "start" else "running")
+    assert world.refused(event).code == "payload"
 
 
-@pytest.mark.mission("CRW-CODE")
-def test_the_codes_are_those_of_the_document() -> None:
-    """There are eleven codes, and each says by itself whether it is tried again."""
-    assert len(CODES) == 11
-    for code, kind in CODES.items():
-        world = job_in("running")
-        world.send(CrawlJob.error({"code": code, "url": "https://example.org/b"}, by=BOT))
-        assert world.status() == ("failed" if kind == "permanent" else "retry_pending")
-        assert world.of["it"].context["error_context"]["url"] == "https://example.org/b"
+@pytest.mark.mission("CRW-S", "CRW-BEAT")
+@pytest.mark.parametrize(
+    "context",
+    [{"wall_clock_seconds": 0}, {"wall_clock_seconds": -1}, {"domain_concurrency": 0}, {"kind": "x"}],
+)
+def test_a_job_that_could_not_run_does_not_begin(context: dict[str, Any]) -> None:
+    """No time, no place at the domain, or neither a crawl nor an ingestion: the job is not accepted."""
+    with pytest.raises(InputError, match="CrawlData"):
+        start(CrawlJob, "it", now=BEGIN, context=context)
 
 
 @pytest.mark.mission("CRW-BEAT")
 def test_work_beats_every_10_s_and_is_lost_after_90_s() -> None:
-    """The work carries its heartbeat and lease; a lost lease is timeout_soft, and the job is rescheduled."""
+    """The work carries its heartbeat and lease; a lost worker is timeout_soft, and the job is rescheduled."""
     world = job_in("running")
     (work,) = world.found(StartWork)
-    assert (work.heartbeat, work.lease) == (10_000, 90_000)
-    run = CrawlJob.chart.nodes["running"].model.run
-    assert run is not None
-    world.failed(run.lost_code)
-    assert (run.lost_code, world.status()) == ("timeout_soft", "retry_pending")
-    assert world.of["it"].context["error_code"] == "E_TIMEOUT"
+    assert (work.handler, work.heartbeat, work.lease) == ("crawl", 10_000, 90_000)
+    world.send(work_lost(work.work, work.attempt))
+    job = world.of["it"].context
+    assert (world.status(), job["error_code"], job["error_context"]["worker_id"]) == (
+        "retry_pending",
+        "E_TIMEOUT",
+        "w_1",
+    )
+    assert world.refused(work_done(work.work, work.attempt)).code == "stale"
+    wait_for_retry(world)
 
 
 @pytest.mark.mission("CRW-BEAT")
 def test_a_heartbeat_refreshes_the_time_of_the_last_sign() -> None:
-    """The heartbeat event changes `updated_at` and nothing else."""
+    """The heartbeat event changes `updated_at` and nothing else, whatever time the worker says it is."""
     world = job_in("running")
-    before = world.of["it"].context
+    before = world.of["it"]
     world.pass_time(10)
-    world.send(CrawlJob.heartbeat(by=BOT))
-    assert world.of["it"].context == {**before, "updated_at": world.now.isoformat()}
+    world.send(CrawlJob.heartbeat({"t": "1999-01-01T00:00:00Z"}, by=BOT))
+    after = world.of["it"]
+    assert after.context == {**before.context, "updated_at": world.now.isoformat()}
+    assert (after.work, after.timers, after.counters) == (before.work, before.timers, before.counters)
 
 
 @pytest.mark.mission("CRW-BEAT")
 @pytest.mark.parametrize("wall_clock", [None, 45.0])
-@pytest.mark.parametrize("state", ["queued", "running", "retry_pending"])
+@pytest.mark.parametrize("state", LIVE)
 def test_the_wall_clock_ends_a_job(state: str, wall_clock: float | None) -> None:
     """300 s, or what the job was given, from its acceptance on: attempts do not extend it."""
     world = job_in(state, **({} if wall_clock is None else {"wall_clock_seconds": wall_clock}))
@@ -274,21 +234,61 @@ def test_progress_adds_to_the_counters_and_estimates_the_rest() -> None:
 
 
 @pytest.mark.mission("CRW-COUNT")
-def test_progress_that_is_no_amount_is_refused() -> None:
-    """A counter takes whole numbers only."""
-    assert job_in("running").refused(CrawlJob.progress({"urls_total": "many"}, by=BOT)).code == "payload"
+@pytest.mark.parametrize("counter", COUNTERS)
+def test_each_counter_is_reported_on_the_way_and_at_the_end(counter: str) -> None:
+    """What progress, the end and the result of the work report is added up."""
+    for last in ("complete", "work"):
+        world = job_in("running")
+        world.send(CrawlJob.progress({counter: 2}, by=BOT))
+        if last == "complete":
+            world.send(CrawlJob.complete({counter: 3}, by=BOT))
+        else:
+            counted: dict[str, Any] = {counter: 3}
+            world.done(**counted)
+        assert world.of["it"].counters[counter] == 5
 
 
-@pytest.mark.mission("CRW-S")
+@pytest.mark.mission("CRW-COUNT")
+@pytest.mark.parametrize("state", FINAL)
+def test_a_job_that_has_ended_knows_how_long_it_took_and_expects_nothing(state: str) -> None:
+    """The seconds from the first start to the end are counted once; there is no estimate any more."""
+    world = job_in("running")
+    world.pass_time(30)
+    world.send(CrawlJob.progress({"urls_total": 4, "urls_processed": 1}, by=BOT))
+    assert eta(world) == 90.0
+    world.send({"canceled": CrawlJob.cancel(by=ANN)}.get(state, PATHS[state][-1]))
+    assert (world.status(), eta(world)) == (state, None)
+    assert world.of["it"].counters["duration_seconds"] == 30
+    assert world.of["it"].context["ended_at"] == world.now.isoformat()
+
+
+@pytest.mark.mission("CRW-S", "CRW-COUNT")
 def test_the_end_of_the_work_completes_the_job_and_tells_of_its_results() -> None:
     """A worker that finishes its work needs no further event; the statistics it returns are counted."""
     world = job_in("running")
-    world.done(documents_emitted=3, note="not a counter")
+    world.done(documents_emitted=3, note="no counter", urls_total="many", chunks_indexed=-1)
     assert world.status() == "succeeded"
-    assert world.of["it"].counters["documents_emitted"] == 3
-    assert "note" not in world.of["it"].counters
+    counters = world.of["it"].counters
+    assert counters["documents_emitted"] == 3
+    assert counters.keys().isdisjoint({"note", "urls_total", "chunks_indexed"})
     (message,) = world.found(Message)
     assert (message.kind, message.name) == ("topic", "crawl.succeeded")
+    assert message.data == {"kind": "crawl", "url": "https://example.org/a", "domain": "example.org"}
+
+
+@pytest.mark.mission("CRW-S")
+def test_the_page_tells_what_events_and_messages_carry() -> None:
+    """The tables of the page are those of the chart."""
+    assert table_of("crawls.md", "Event") == payloads(CrawlJob)
+    assert table_of("crawls.md", "Transition") == published(CrawlJob)
+
+
+@pytest.mark.mission("CRW-S", "CRW-BEAT")
+def test_the_page_tells_what_a_job_is_given() -> None:
+    """The defaults on the page are those of a job."""
+    defaults = asdict(CrawlData())
+    told = {name: default for name, default, _ in table_of("crawls.md", "Field")}
+    assert told == {name: f"{defaults[name]}" for name in told}
 
 
 @pytest.mark.mission("CRW-S")
@@ -296,3 +296,19 @@ def test_the_chart_passes_its_check() -> None:
     """The checker looks at every configuration and finds nothing."""
     report = check(CrawlJob)
     assert (report.findings, report.complete) == ((), True)
+
+
+@pytest.mark.mission("CRW-S", "CRW-CODE")
+def test_each_attempt_has_a_worker_of_its_own() -> None:
+    """After a retry the next worker says who it is; while one has the job no other can."""
+    world = job_in("running")
+    other = CrawlJob.start({"worker_id": "w_2"}, by=BOT)
+    assert "w_1 has it" in world.refused(other).message
+    world.failed("network_error")
+    wait_for_retry(world)
+    assert world.of["it"].context["worker_id"] is None
+    world.send(other)
+    assert world.refused(START).code == "guard"
+    world.failed("network_error")
+    assert world.of["it"].context["error_context"]["worker_id"] == "w_2"
+    assert world.of["it"].counters["attempts"] == 2

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from datetime import datetime
 from functools import cache
 from typing import Any
 
 from headway import View
-from headway.actions import live, put, record, spawn
+from headway.actions import live, put, spawn
 from headway.lifecycles.applications.error_codes import ALL
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.signals import code_of, next_engine
@@ -29,16 +30,6 @@ def keep(*fields: str) -> Action:
     return kept
 
 
-def reached(name: str, *fields: str) -> tuple[Any, ...]:
-    """Store the point from which the task can go on after a crash."""
-    return record("checkpoint", name, *fields), log("checkpoint", f"{{subType: '{name}'}}")
-
-
-def checkpoint(name: str, *fields: str) -> tuple[Any, ...]:
-    """Keep what the work found out, also as the point from which the task can go on after a crash."""
-    return keep(*fields), *reached(name, *fields)
-
-
 def log(kind: str, data: str = "_event.data") -> model.Log:
     """A line of the task's event log."""
     return model.Log(label=kind, expr=data)
@@ -46,19 +37,26 @@ def log(kind: str, data: str = "_event.data") -> model.Log:
 
 def fails(code: str) -> model.Put:
     """The error of a failure that the chart itself finds."""
-    return put(errorCode=code, errorMessage=ALL[code].message)
+    known = ALL[code]
+    return put(errorCode=code, errorMessage=known.message, errorRetriable=known.retriable)
 
 
 def error_kept(view: View) -> Mapping[str, Any]:
-    """The error of work that failed for good."""
-    return _error(code_of(view.event.data["code"]), view.event.data.get("message"))
+    """The error of work that failed for good, with the screenshot of it that the work has sent."""
+    data = view.event.data
+    return {**_error(code_of(data["code"]), data.get("message")), **_screenshot(data)}
 
 
 def failure_kept(view: View) -> Mapping[str, Any]:
     """What went wrong, for the choice of an engine."""
     data = view.event.data
     failures = view.context.engineFailures + 1
-    return {"failure": data["code"], "failureMessage": data.get("message", ""), "engineFailures": failures}
+    kept = {"failure": data["code"], "failureMessage": data.get("message", ""), "engineFailures": failures}
+    return {**kept, **_screenshot(data)}
+
+
+def _screenshot(data: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {"screenshotUrl": data["screenshotUrl"]} if "screenshotUrl" in data else {}
 
 
 def failure_given_up(view: View) -> Mapping[str, Any]:
@@ -68,7 +66,8 @@ def failure_given_up(view: View) -> Mapping[str, Any]:
 
 def _error(code: str, message: object) -> Mapping[str, Any]:
     known = ALL.get(code)
-    return {"errorCode": code, "errorMessage": str(message or (known.message if known else code))}
+    told = str(message or (known.message if known else code))
+    return {"errorCode": code, "errorMessage": told, "errorRetriable": known.retriable if known else None}
 
 
 def engine_chosen(view: View) -> Mapping[str, Any]:
@@ -81,6 +80,23 @@ def engine_chosen(view: View) -> Mapping[str, Any]:
 def switch_timed(view: View) -> Mapping[str, Any]:
     """How long the switch took."""
     return {"switchMs": round((view.now - view.since["engine_cascade"]).total_seconds() * 1000)}
+
+
+def fields_kept(view: View) -> Mapping[str, Any]:
+    """What the work says of fields, by their names: those of earlier pages stay."""
+    known = {each.name: asdict(each) for each in view.context.fields}
+    found = {each["name"]: each for each in (view.event.data or {}).get("fields", ())}
+    return {"fields": [*{**known, **found}.values()]}
+
+
+def page_turned(view: View) -> Mapping[str, Any]:
+    """One page further."""
+    return {"pageIndex": view.context.pageIndex + 1}
+
+
+def screenshot_kept(view: View) -> Mapping[str, Any]:
+    """The last screenshot."""
+    return {"screenshotUrl": view.payload.url}
 
 
 def refill_counted(view: View) -> Mapping[str, Any]:
@@ -182,14 +198,17 @@ def failure(view: View) -> Mapping[str, Any]:
 
 
 def held(view: View) -> list[Mapping[str, Any]]:
-    """What is to be released: one browser, if there is one."""
+    """What is to be released once a worker has begun: it may hold a browser that it has not told of yet."""
     task = view.context
-    return [{"profileId": task.profileId, "cdpUrl": task.cdpUrl}] if task.profileId else []
+    browser = {"profileId": task.profileId, "cdpUrl": task.cdpUrl}
+    return [{"taskId": view.instance, **browser}] if task.startedAt else []
 
 
 STATUS = (live("state_change", data=status_change), status_kept)
 REVIEW = (live("field_review", data=review_data),)
 END = (*STATUS, end_kept, spawn("applications.cleanup", held))
-COMPLETED = (duration_kept, *END, live("completed", data=success))
-ERROR = log("error", "{code: errorCode, message: errorMessage}")
+STARTED = log("checkpoint", "{subType: 'workflow_started'}")
+DONE = log("checkpoint", "{subType: 'workflow_completed'}")
+COMPLETED = (duration_kept, *END, live("completed", data=success), DONE)
+ERROR = log("error", "{code: errorCode, message: errorMessage, retriable: errorRetriable}")
 FAILED = (*END, live("error", data=failure), ERROR)

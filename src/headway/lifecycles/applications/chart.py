@@ -8,34 +8,19 @@ from typing import Any
 
 from headway import Ask, Final, History, State, Statechart, View, any_live
 from headway.actions import add, live, put, topic
-from headway.lifecycles.applications import actions, guards, work
-from headway.lifecycles.applications.actions import checkpoint, fails, keep, log, reached
-from headway.lifecycles.applications.record import (
-    Answer,
-    Captcha,
-    Challenge,
-    Edit,
-    Question,
-    Resolution,
-    Task,
+from headway.lifecycles.applications import actions, guards, record, work
+from headway.lifecycles.applications.actions import fails, keep, log
+from headway.lifecycles.applications.checkpoints import (
+    ANALYZED,
+    PAGE_FILLED,
+    PROVISIONED,
+    SUBMITTED,
+    UPLOADED,
+    VERIFIED,
 )
-from headway.statechart.model import Fact
 
 WORKER = "worker"
 USER = "user"
-FACTS = (
-    Fact(
-        name="usage",
-        kind="counter",
-        key="usage:{userId}",
-        meaning="applications counted against the user's plan",
-    ),
-    Fact(name="recentTasks", meaning="tasks the user created in the last hour"),
-    Fact(name="runningTasks", meaning="tasks of the user that are queued, in progress or waiting"),
-    Fact(name="rateLimit", meaning="tasks an hour the user may create", example=10),
-    Fact(name="concurrencyLimit", meaning="tasks the user may run at once", example=3),
-    Fact(name="planLimit", meaning="applications the user's plan covers", example=50),
-)
 
 
 def progress_shown(view: View) -> Mapping[str, Any]:
@@ -54,25 +39,30 @@ def help_wanted(view: View) -> Mapping[str, Any]:
     return {"taskId": view.instance, "reason": task.currentStep, **seen}
 
 
-PHASE = (actions.phase_kept, live("progress", data=progress_shown))
+def question_put(view: View) -> Mapping[str, Any]:
+    """The same, with the field that nobody knows what to fill in."""
+    asked = {"fieldName": view.context.fieldName, "fieldOptions": view.context.fieldOptions}
+    return {**help_wanted(view), **asked}
+
+
+PROGRESS = live("progress", data=progress_shown)
+PHASE = (actions.phase_kept, PROGRESS)
 TAKEOVER = log("human_takeover", "{reason: currentStep, interventionUrl: liveViewUrl}")
 HELP = (live("human_needed", data=help_wanted), TAKEOVER)
 VERIFYING = put(currentStep="verifying")
+NOTES = keep("notes")
 SEEN = ("screenshotUrl", "liveViewUrl")
-
-BROWSER = keep("cdpUrl", "profileId", "engine", "liveViewUrl")
-PROVISIONED = (BROWSER, *reached("provisioned", "cdpUrl", "profileId", "tier", "engine"))
-ANALYZED = checkpoint("analyzed", "platform", "formFlow", "fields", "uploadNeeded")
-PAGE_FILLED = (*checkpoint("page_filled", "pageIndex", "fields", "screenshotUrl"), keep("captchaPresent"))
-UPLOADED = (put(resumeUploaded=True), keep("captchaPresent"), *reached("resume_uploaded", "resumeUploaded"))
-SUBMITTED = (put(submitAttempted=True), *reached("submitted", "submitAttempted"))
-VERIFIED = checkpoint("verified", "confirmationId", "confirmationPage", "screenshotUrl")
 CAPTCHA = (keep("captchaType", "screenshotUrl"), log("captcha_detected", "{type: captchaType}"))
 SWITCHED = log("engine_switch", "{from: previousEngine, to: engine, reason: failure, durationMs: switchMs}")
 
 
 class Application(
-    Statechart, version=1, name="applications.application", context=Task, facts=FACTS, cancel="cancel"
+    Statechart,
+    version=1,
+    name="applications.application",
+    context=record.Task,
+    facts=guards.FACTS,
+    cancel="cancel",
 ):
     """A job application, from the task's creation to the confirmed submission."""
 
@@ -98,10 +88,16 @@ class Application(
     reading_back = State(run=work.READ_BACK, meaning="Every field is compared with what was filled in.")
     refilling = State(run=work.FILL_FIELDS, meaning="Only what did not read back.")
     finding_way = State(run=work.FIND_NAVIGATION, meaning="Next, submit, or neither?")
-    clicking_next = State(run=work.CLICK_NEXT)
-    filled = Final()
+    clicking_next = State(run=work.CLICK_NEXT, meaning="One page further.")
+    filled = Final(meaning="All pages are filled.")
     pages = (filling_page, uploading_files, reading_back, refilling, finding_way, clicking_next, filled)
-    filling = State(*pages, progress=(25, 65), says="Filling field: {fieldName}", entry=PHASE)
+    filling = State(
+        *pages,
+        progress=(25, 65),
+        says="Filling field: {fieldName}",
+        entry=PHASE,
+        meaning="One page after the other.",
+    )
 
     uploading = State(run=work.UPLOAD_RESUME, progress=(65, 75), says="Uploading resume...", entry=PHASE)
     quality_check = State(meaning="Five gates take the reviewer's place.", entry=actions.gates_judged)
@@ -109,60 +105,79 @@ class Application(
     verifying = State(run=work.VERIFY, progress=(90, 100), says="Verifying submission...", entry=PHASE)
     paused = History(deep=True, otherwise=provisioning, meaning="The phase that was left for a while.")
     phases = (provisioning, navigating, analyzing, filling, uploading, quality_check, submitting, verifying)
-    applying = State(*phases, paused)
+    applying = State(*phases, paused, meaning="The phases of the work.")
 
     classifying = State(meaning="The kind of failure decides.")
     retrying = State(meaning="The same engine tries again.")
-    capturing = State(run=work.CAPTURE_PAGE)
-    disconnecting = State(run=work.DISCONNECT_ENGINE)
-    checking_browser = State(run=work.CHECK_BROWSER)
-    connecting = State(run=work.CONNECT_ENGINE)
-    restoring = State(run=work.RESTORE_PAGE)
-    checking_engine = State(run=work.CHECK_ENGINE, entry=actions.switch_timed)
+    capturing = State(run=work.CAPTURE_PAGE, meaning="Where the page stands is kept.")
+    disconnecting = State(run=work.DISCONNECT_ENGINE, meaning="The engine lets go.")
+    checking_browser = State(run=work.CHECK_BROWSER, meaning="Does the browser live?")
+    connecting = State(run=work.CONNECT_ENGINE, meaning="The next engine takes over.")
+    restoring = State(run=work.RESTORE_PAGE, meaning="The page is brought back.")
+    checking_engine = State(
+        run=work.CHECK_ENGINE, entry=actions.switch_timed, meaning="Does it see the page?"
+    )
     switching = (capturing, disconnecting, checking_browser, connecting, restoring, checking_engine)
+    handing_over = State(run=work.CAPTURE_PAGE, meaning="What a person needs who takes over.")
     engine_cascade = State(
-        classifying, retrying, *switching, meaning="dom, cua, vision; below premium one engine."
+        classifying,
+        retrying,
+        *switching,
+        handing_over,
+        meaning="dom, cua, vision; below premium one engine.",
     )
 
-    restarting = State(run=work.START_BROWSER)
-    reconnecting = State(run=work.CONNECT_ENGINE)
-    clearing_captcha = State(run=work.CHECK_CAPTCHA)
+    restarting = State(run=work.START_BROWSER, meaning="A new browser takes the place of one that was lost.")
+    reconnecting = State(run=work.CONNECT_ENGINE, meaning="The engine returns to the same browser.")
+    clearing_captcha = State(run=work.CHECK_CAPTCHA, meaning="Is the captcha gone?")
     checking_submission = State(run=work.VERIFY, meaning="The person may have submitted.", entry=VERIFYING)
     last_look = State(run=work.VERIFY, meaning="The person may have submitted and left.", entry=VERIFYING)
     detours = (engine_cascade, restarting, reconnecting, clearing_captcha, checking_submission, last_look)
     in_progress = State(applying, *detours, meaning="A worker is at it.", entry=actions.STATUS)
 
     waiting_captcha = State(
+        meaning="A captcha is to be solved.",
         ask=Ask(USER, deadline="120s", shows=(*SEEN, "captchaType")),
         entry=(put(currentStep="captcha"), *HELP),
     )
     reviewing = State(
+        meaning="The user looks at all fields before they are sent.",
         ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields")),
         progress=(75, 80),
         says="Waiting for your review...",
         entry=(*PHASE, *actions.REVIEW, *HELP),
     )
     gate_review = State(
+        meaning="The user decides, because a gate has failed.",
         ask=Ask(USER, deadline="120s", shows=(*SEEN, "fields", "gates")),
         entry=(put(currentStep="review_before_submit"), *actions.REVIEW, *HELP),
     )
     waiting_takeover = State(
+        meaning="No engine gets on: the user works in the browser.",
         ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields", "pageState")),
         entry=(put(currentStep="engine_exhausted"), *HELP),
     )
     waiting_answer = State(
-        ask=Ask(USER, form=Answer, deadline="120s", shows=("fieldName", "fieldOptions")),
-        entry=(put(currentStep="ambiguous_field"), *HELP),
+        meaning="The user's data do not say what a field wants.",
+        ask=Ask(USER, form=record.Answer, deadline="120s", shows=("fieldName", "fieldOptions")),
+        entry=(put(currentStep="ambiguous_field"), live("human_needed", data=question_put), TAKEOVER),
     )
     waiting_security = State(
-        ask=Ask(USER, deadline="120s", shows=SEEN), entry=(put(currentStep="security_challenge"), *HELP)
+        meaning="The site wants to see the account's owner.",
+        ask=Ask(USER, deadline="120s", shows=SEEN),
+        entry=(put(currentStep="security_challenge"), *HELP),
     )
     waits = (waiting_captcha, reviewing, gate_review, waiting_takeover, waiting_answer, waiting_security)
     waiting_human = State(*waits, meaning="Paused until a person has acted.", entry=actions.STATUS)
 
-    completed = Final(progress=(100, 100), says="Application submitted!", entry=actions.COMPLETED)
+    completed = Final(
+        meaning="Submitted, and confirmed by the site.",
+        progress=(100, 100),
+        says="Application submitted!",
+        entry=(*actions.COMPLETED, PROGRESS),
+    )
     failed = Final(meaning="Nothing is left to try; the user may create a new task.", entry=actions.FAILED)
-    cancelled = Final(entry=actions.END)
+    cancelled = Final(entry=actions.END, meaning="The user or an admin has called it off.")
 
     # T1 to T9: the status. P16 and P17 are T3 seen from a phase.
     dispatch = created.to(
@@ -172,14 +187,14 @@ class Application(
         emit=topic("task:created", data=actions.dispatched),
         meaning="T1",
     )
-    pick_up = queued.on_done.to(in_progress, sets="startedAt", meaning="T2, P1")
+    pick_up = queued.on_done.to(in_progress, sets="startedAt", do=actions.STARTED, meaning="T2, P1")
     not_picked_up = queued.after("5m").to(failed, do=fails("QUEUE_TIMEOUT"))
     not_takeable = queued.on_error.to(failed, do=actions.error_kept)
 
     captcha_detected = applying.to(
         waiting_captcha,
         by=WORKER,
-        takes=Captcha,
+        takes=record.Captcha,
         when=guards.can_be_seen,
         do=CAPTCHA,
         meaning="T3, P16",
@@ -190,27 +205,35 @@ class Application(
     security_challenged = applying.to(
         waiting_security,
         by=WORKER,
-        takes=Challenge,
+        takes=record.Challenge,
         when=guards.can_be_seen,
         do=keep("screenshotUrl"),
         meaning="T3",
     )
     field_ambiguous = filling.to(
-        waiting_answer, by=WORKER, takes=Question, do=keep("fieldName", "fieldOptions"), meaning="T3"
+        waiting_answer, by=WORKER, takes=record.Question, do=keep("fieldName", "fieldOptions"), meaning="T3"
     )
 
-    captcha_solved = waiting_captcha.to(clearing_captcha, by=USER, meaning="T4")
+    captcha_solved = waiting_captcha.to(clearing_captcha, by=USER, takes=record.Solved, meaning="T4")
     security_resolved = waiting_security.to(paused, by=USER, meaning="T4")
-    field_answered = waiting_answer.to(paused, by=USER, takes=Answer, do=actions.answer_kept, meaning="T4")
+    field_answered = waiting_answer.to(
+        paused,
+        by=USER,
+        takes=record.Answer,
+        when=guards.the_one_asked,
+        do=actions.answer_kept,
+        meaning="T4",
+    )
     human_resolved = (
-        waiting_takeover.to(checking_submission, by=USER, takes=Resolution, do=keep("notes"), meaning="T4")
-        | waiting_captcha.to(clearing_captcha, by=USER, takes=Resolution, do=keep("notes"), meaning="T4")
-        | waiting_security.to(paused, by=USER, takes=Resolution, do=keep("notes"), meaning="T4")
+        waiting_takeover.to(checking_submission, by=USER, takes=record.Resolution, do=NOTES, meaning="T4")
+        | waiting_captcha.to(clearing_captcha, by=USER, takes=record.Resolution, do=NOTES, meaning="T4")
+        | waiting_security.to(paused, by=USER, takes=record.Resolution, do=NOTES, meaning="T4")
     )
     captcha_cleared = clearing_captcha.on_done.to(paused, when=guards.captcha_gone)
     captcha_still_there = clearing_captcha.on_done.to(waiting_captcha)
     submitted_by_hand = checking_submission.on_done.to(completed, when=guards.confirmed, do=VERIFIED)
     not_submitted_by_hand = checking_submission.on_done.to(paused)
+    not_found_by_hand = checking_submission.on_error("VERIFICATION_FAILED").to(paused)
 
     captcha_timeout = waiting_captcha.on_deadline.to(failed, do=fails("CAPTCHA_TIMEOUT"), meaning="T5")
     review_timeout = reviewing.on_deadline.to(failed, do=fails("REVIEW_TIMEOUT"), meaning="T5")
@@ -232,7 +255,14 @@ class Application(
         meaning="T8",
     )
     overdue = any_live.after("30m").to(failed, do=fails("WORKFLOW_TIMEOUT"), meaning="T8")
-    budget_exceeded = in_progress.to(failed, by=(WORKER, "system"), do=fails("BUDGET_EXCEEDED"), meaning="T9")
+    budget_exceeded = in_progress.to(
+        failed,
+        by=(WORKER, "system"),
+        takes=record.Spend,
+        when=guards.over_budget,
+        do=fails("BUDGET_EXCEEDED"),
+        meaning="T9",
+    )
 
     # P2 to P15: the phases, and the pages inside filling.
     browser_started = provisioning.on_done.to(
@@ -246,9 +276,12 @@ class Application(
     form_found = analyzing.on_done.to(filling, when=guards.has_fields, do=ANALYZED, meaning="P4")
     no_form = analyzing.on_done.to(failed, do=fails("FORM_NOT_FOUND"))
 
-    page_has_files = filling_page.on_done.to(uploading_files, when=guards.files_on_page, do=keep("fields"))
-    page_filled = filling_page.on_done.to(reading_back, do=keep("fields"))
-    files_uploaded = uploading_files.on_done.to(reading_back, do=keep("resumeUploaded"))
+    page_has_files = filling_page.on_done.to(
+        uploading_files, when=guards.files_on_page, do=actions.fields_kept
+    )
+    page_filled = filling_page.on_done.to(reading_back, do=actions.fields_kept)
+    resume_uploaded = uploading_files.on_done.to(reading_back, when=guards.resume_sent, do=UPLOADED)
+    files_uploaded = uploading_files.on_done.to(reading_back, do=keep("captchaPresent"))
     fields_differ = reading_back.on_done.to(
         refilling, when=(guards.mismatched, guards.refills_left), do=actions.refill_counted
     )
@@ -256,11 +289,11 @@ class Application(
         classifying, when=guards.mismatched, do=actions.refills_given_up
     )
     page_checked = reading_back.on_done.to(finding_way, do=PAGE_FILLED)
-    refilled = refilling.on_done.to(reading_back, do=keep("fields"))
+    refilled = refilling.on_done.to(reading_back, do=actions.fields_kept)
     next_found = finding_way.on_done.to(clicking_next, when=guards.has_next)
     submit_found = finding_way.on_done.to(filled, when=guards.has_submit)
     no_way_on = finding_way.on_done.to(failed, do=fails("NAVIGATION_ERROR"))
-    next_page = clicking_next.on_done.to(navigating, do=keep("pageIndex"), meaning="P15")
+    next_page = clicking_next.on_done.to(navigating, do=actions.page_turned, meaning="P15")
 
     text_filled = filling.on_done.to(
         uploading, when=(guards.upload_due, guards.required_filled), meaning="P5"
@@ -273,21 +306,21 @@ class Application(
     gates_fail = quality_check.always.to(gate_review, meaning="T3: review_before_submit")
     review_approved = (reviewing | gate_review).to(submitting, by=USER, meaning="P9")
     review_edited = (reviewing | gate_review).to(
-        filling, by=USER, takes=Edit, do=(keep("corrections"), put(refills=0)), meaning="P10"
+        filling, by=USER, takes=record.Edit, do=keep("corrections"), meaning="P10"
     )
     accepted = submitting.on_done.to(verifying, do=SUBMITTED, meaning="P11")
     rejected = submitting.on_error("SUBMIT_VALIDATION_ERROR").to(
         filling, when=guards.fixes_left, counts="fixes", do=keep("validationErrors"), meaning="P12"
     )
-    unsure = submitting.on_error("unsure", "lost", "timeout").to(
-        verifying, do=SUBMITTED, meaning="never submitted twice"
+    unsure = submitting.on_error.to(verifying, when=guards.in_doubt, do=SUBMITTED)
+    lost_unsure = submitting.on_error("BROWSER_CRASH", "cdp_disconnect").to(
+        restarting, when=guards.restarts_left, do=SUBMITTED, counts="restarts"
     )
-    lost_unsure = submitting.on_error("BROWSER_CRASH", "CDP_DISCONNECT", "cdp_disconnect").to(
-        restarting,
-        when=guards.restarts_left,
-        do=SUBMITTED,
-        counts="restarts",
-        meaning="never submitted twice",
+    unplugged_unsure = submitting.on_error("CDP_DISCONNECT").to(
+        reconnecting, when=guards.browser_unplugged, do=SUBMITTED, counts="reconnects"
+    )
+    never_twice = submitting.always.to(
+        verifying, when="submitAttempted", meaning="never submitted twice, whatever led back here"
     )
     verified = verifying.on_done.to(completed, when=guards.confirmed, do=VERIFIED, meaning="T6, P13")
     unverified = verifying.on_done.to(failed, do=fails("VERIFICATION_FAILED"), meaning="P14")
@@ -298,9 +331,11 @@ class Application(
     )
     retry_engine = classifying.always.to(retrying, when=guards.engine_may_retry)
     switch_engine = classifying.always.to(capturing, when=guards.engine_left)
-    engines_exhausted = classifying.always.to(
-        waiting_takeover, when=guards.takeover_possible, meaning="T3, P17"
+    engines_exhausted = classifying.always.to(handing_over, when=guards.takeover_possible)
+    handed_over = handing_over.on_done.to(
+        waiting_takeover, do=keep("pageState", "screenshotUrl"), meaning="T3, P17"
     )
+    handed_over_blind = handing_over.on_error.to(waiting_takeover, meaning="T3, P17")
     engines_given_up = classifying.always.to(failed, do=actions.failure_given_up, meaning="T7")
     engine_retried = retrying.after("1s").to(paused)
     captured = capturing.on_done.to(disconnecting, do=keep("pageState"))
@@ -309,30 +344,45 @@ class Application(
         connecting, when=guards.browser_alive, do=actions.engine_chosen
     )
     browser_dead = checking_browser.on_done.to(failed, do=fails("BROWSER_CRASH"), meaning="T7")
+    browser_mute = checking_browser.on_error.to(failed, do=fails("BROWSER_CRASH"), meaning="T7")
     connected = connecting.on_done.to(restoring)
     restored = restoring.on_done.to(checking_engine)
     engine_switched = checking_engine.on_done.to(paused, do=SWITCHED)
     engine_unfit = engine_cascade.on(
         "error.work.connecting", "error.work.restoring", "error.work.checking_engine"
     ).to(classifying, do=put(failure="ENGINE_CONNECT_FAILED", engineFailures=1))
-    browser_lost = applying.on("error.work").to(restarting, when=guards.browser_gone, counts="restarts")
-    restarted_unsure = restarting.on_done.to(verifying, when="submitAttempted", do=PROVISIONED)
+    engine_stuck = engine_cascade.on("error.work.capturing", "error.work.disconnecting").to(checking_browser)
+    engine_refused = restarting.on_error("ENGINE_CONNECT_FAILED").to(
+        classifying, do=actions.failure_kept
+    ) | reconnecting.on_error("ENGINE_CONNECT_FAILED").to(classifying, do=actions.failure_kept)
+    browser_lost = (
+        (applying | clearing_captcha)
+        .on("error.work")
+        .to(restarting, when=guards.browser_gone, counts="restarts")
+    )
     restarted = restarting.on_done.to(paused, do=PROVISIONED)
-    unplugged = applying.on("error.work").to(reconnecting, when=guards.browser_unplugged, counts="reconnects")
+    unplugged = (
+        (applying | clearing_captcha)
+        .on("error.work")
+        .to(reconnecting, when=guards.browser_unplugged, counts="reconnects")
+    )
     reconnected = reconnecting.on_done.to(paused)
     broken = in_progress.on("error.work").to(failed, do=actions.error_kept, meaning="T7")
 
     # What the work reports without ending (9.4).
-    field_filled = filling.stay(by=WORKER, do=log("field_filled"))
-    engine_operation = in_progress.stay(by=WORKER, do=log("engine_operation"))
-    screenshot = in_progress.stay(by=WORKER, do=(log("screenshot"), keep("screenshotUrl")))
+    field_filled = filling.stay(by=WORKER, takes=record.FieldFilled, do=log("field_filled"))
+    engine_operation = in_progress.stay(by=WORKER, takes=record.EngineOperation, do=log("engine_operation"))
+    screenshot = in_progress.stay(
+        by=WORKER, takes=record.Screenshot, do=(log("screenshot"), actions.screenshot_kept)
+    )
 
 
-class ApplicationCleanup(Statechart, version=1, name="applications.cleanup"):
+class ApplicationCleanup(Statechart, version=1, name="applications.cleanup", context=record.Held):
     """The browser of an application that has ended, until it is released: cleanup always runs."""
 
-    releasing = State(initial=True, run=work.RELEASE_BROWSER)
-    released, leaked = Final(), Final(meaning="Released by the pool when the profile's lease ends.")
+    releasing = State(initial=True, run=work.RELEASE_BROWSER, meaning="Browser and profile are given back.")
+    released = Final(meaning="Nothing is held any more.")
+    leaked = Final(meaning="Released by the pool when the profile's lease ends.")
 
     release = releasing.on_done.to(released)
     give_up = releasing.on_error.to(leaked)

@@ -70,9 +70,11 @@ def _policy(name: str, times: int, base: str = "1s") -> Retry:
     return Retry(times, on=name, base=base, factor=2, cap="10s", jitter=0.3)
 
 
-RETRIES = (
+BY_CODE = (
     *(_policy(name, code.retries, code.first_wait) for name, code in ALL.items()),
     *(_policy(name, signal.retries if signal.target == "same" else 0) for name, signal in SIGNALS.items()),
-    DEFAULT,
 )
-"""How work is tried again: by code, never for what the chart handles otherwise, else by default."""
+"""How work is tried again by its code: never for what the chart handles otherwise."""
+
+RETRIES = (*BY_CODE, DEFAULT)
+"""How work is tried again: by its code, else by default."""

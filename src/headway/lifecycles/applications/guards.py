@@ -3,8 +3,23 @@
 from __future__ import annotations
 
 from headway import No, View
+from headway.lifecycles.applications.error_codes import ALL
 from headway.lifecycles.applications.signals import RECOVERABLE, SIGNALS, next_engine, retries_on
+from headway.statechart.model import Fact
 
+FACTS = (
+    Fact(
+        name="usage",
+        kind="counter",
+        key="usage:{userId}",
+        meaning="applications counted against the user's plan",
+    ),
+    Fact(name="recentTasks", meaning="tasks the user created in the last hour"),
+    Fact(name="runningTasks", meaning="tasks of the user that are queued, in progress or waiting"),
+    Fact(name="rateLimit", meaning="tasks an hour the user may create", example=10),
+    Fact(name="concurrencyLimit", meaning="tasks the user may run at once", example=3),
+    Fact(name="planLimit", meaning="applications the user's plan covers", example=50),
+)
 MOST_RESTARTS = 2
 MOST_REFILLS = 2
 MOST_FIXES = 2
@@ -44,13 +59,18 @@ def page_settled(view: View) -> bool:
 
 
 def has_fields(view: View) -> bool:
-    """The form has at least one field to fill."""
-    return bool(view.event.data.get("fields"))
+    """The form has at least one field to fill; a later page may have none."""
+    return bool(view.event.data.get("fields")) or view.context.pageIndex > 0
 
 
 def files_on_page(view: View) -> bool:
     """The page takes files."""
     return bool(view.event.data.get("filesOnPage"))
+
+
+def resume_sent(view: View) -> bool:
+    """The resume was among the files of the page."""
+    return bool(view.event.data.get("resumeUploaded"))
 
 
 def mismatched(view: View) -> bool:
@@ -108,6 +128,18 @@ def failed_as(view: View) -> str:
     return str(view.event.data["code"])
 
 
+def in_doubt(view: View) -> bool:
+    """Nothing says that the submission has not gone out."""
+    code = failed_as(view)
+    return code == "timeout" or code not in {**ALL, **SIGNALS}
+
+
+def over_budget(view: View) -> bool | No:
+    """More is spent than the application may cost."""
+    spent, limit = view.payload.spent, view.payload.limit
+    return spent > limit or No(f"{spent} of {limit} is spent")
+
+
 def engine_may_help(view: View) -> bool:
     """The same engine again, or another one, may get past this failure."""
     return failed_as(view) in RECOVERABLE
@@ -158,6 +190,12 @@ def takeover_possible(view: View) -> bool:
 def can_be_seen(view: View) -> bool | No:
     """A person can look at the browser."""
     return bool(view.context.liveViewUrl) or No("the browser has no live view")
+
+
+def the_one_asked(view: View) -> bool | No:
+    """The answer is to the question that was asked."""
+    asked = view.context.fieldName
+    return view.payload.fieldName == asked or No(f"the question is about {asked}")
 
 
 def captcha_gone(view: View) -> bool:

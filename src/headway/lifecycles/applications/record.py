@@ -38,6 +38,7 @@ class Task:
     durationSeconds: float | None = None
     errorCode: str | None = None
     errorMessage: str | None = None
+    errorRetriable: bool | None = None
 
     profileId: str = ""
     cdpUrl: str = ""
@@ -75,6 +76,51 @@ class Task:
 
 
 @dataclass(frozen=True)
+class Held:
+    """What an application may still hold when it has ended."""
+
+    taskId: str = ""
+    profileId: str = ""
+    cdpUrl: str = ""
+
+
+@dataclass(frozen=True)
+class FieldFilled:
+    """One field was filled."""
+
+    name: str
+    value: str = ""
+    confidence: float = 0.0
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class EngineOperation:
+    """What an engine did."""
+
+    engine: str
+    operation: str
+    success: bool
+    durationMs: int = 0
+
+
+@dataclass(frozen=True)
+class Screenshot:
+    """A screenshot was taken."""
+
+    url: str
+    label: str = ""
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What the application has cost so far, and what it may cost."""
+
+    spent: float
+    limit: float
+
+
+@dataclass(frozen=True)
 class Captcha:
     """A captcha was found."""
 
@@ -95,6 +141,13 @@ class Challenge:
     """A security check that only the account's owner can meet."""
 
     screenshotUrl: str = ""
+
+
+@dataclass(frozen=True)
+class Solved:
+    """The captcha is solved."""
+
+    solvedBy: Literal["user"] = "user"
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from headway import Retry, Run
-from headway.lifecycles.applications.error_codes import DEFAULT, RETRIES
+from headway.lifecycles.applications.error_codes import BY_CODE, DEFAULT, RETRIES
 from headway.lifecycles.applications.signals import SIGNALS
 
 
 def _browser(
-    handler: str, timeout: str, *codes: str, timeout_code: str = "timeout", once: tuple[str, ...] = ()
+    handler: str,
+    timeout: str,
+    *codes: str,
+    timeout_code: str = "timeout",
+    retry: tuple[Retry, ...] = RETRIES,
 ) -> Run:
-    """Work on the task's browser, done where the browser is; codes of `once` are never tried again."""
-    errors = tuple(dict.fromkeys(("BROWSER_CRASH", "CDP_DISCONNECT", timeout_code, *codes, *once)))
-    retry = (Retry.never(*once), *RETRIES) if once else RETRIES
+    """Work on the task's browser, done where the browser is."""
+    errors = tuple(dict.fromkeys(("BROWSER_CRASH", "CDP_DISCONNECT", timeout_code, *codes)))
     return Run(
         handler,
         timeout=timeout,
@@ -45,8 +48,9 @@ SUBMIT = _browser(
     *SIGNALS,
     "SUBMIT_VALIDATION_ERROR",
     "SUBMIT_FAILED",
+    "lost",
     timeout_code="unsure",
-    once=("unsure", "lost"),
+    retry=BY_CODE,  # what nobody has foreseen may have happened after the click
 )
 VERIFY = _browser("verify", "30s", "VERIFICATION_FAILED", timeout_code="VERIFICATION_FAILED")
 RELEASE_BROWSER = Run("release_browser", timeout="30s", retry=DEFAULT)

@@ -37,12 +37,33 @@ class CrawlData:
     canceled_at: str | None = None
     ended_at: str | None = None
 
+    def __post_init__(self) -> None:
+        """Raises ValueError for limits under which no job could run."""
+        if self.wall_clock_seconds <= 0 or self.domain_concurrency < 1:
+            raise ValueError("wall_clock_seconds is more than 0, domain_concurrency at least 1")
+
 
 @dataclass
 class Claim:
     """The worker that starts a job."""
 
     worker_id: str
+
+
+@dataclass
+class Fault:
+    """An error by class or code, with what the worker knows of it; the rest is known of the job."""
+
+    code: str
+    message: str = ""
+    domain: str | None = None
+    url: str | None = None
+    worker_id: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError when the code says nothing."""
+        if not self.code.strip():
+            raise ValueError("an error has a class or a code")
 
 
 @dataclass
@@ -55,6 +76,17 @@ class Amounts:
     documents_emitted: int = 0
     chunks_indexed: int = 0
     tokens_estimated: int = 0
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for an amount that would take back what was reported."""
+        if min(asdict(self).values()) < 0:
+            raise ValueError("counters only grow")
+
+
+def is_unclaimed(view: View) -> bool | No:
+    """No worker has this attempt yet."""
+    worker = view.context.worker_id
+    return worker is None or No(f"{worker} has it")
 
 
 def is_permanent(view: View) -> bool | No:
@@ -101,7 +133,7 @@ def count_amounts(view: View) -> list[model.Action]:
     return [
         model.Count(name=name, by=amount)
         for name, amount in _amounts(view).items()
-        if name in known and isinstance(amount, int)
+        if name in known and type(amount) is int and amount >= 0
     ]
 
 
@@ -140,7 +172,7 @@ def _reported(view: View) -> tuple[Kind, str]:
 
 def _failure(view: View, code: str, message: str) -> dict[str, Any]:
     job = view.context
-    place = {key: _said(view).get(key, getattr(job, key)) for key in ("domain", "url", "worker_id")}
+    place = {key: _said(view).get(key) or getattr(job, key) for key in ("domain", "url", "worker_id")}
     context = {**place, "attempt": view.counters["attempts"]}
     return {"error_code": code, "message": message, "error_context": context}
 

@@ -1,97 +1,33 @@
-"""The life of an interview, with a person in the loop at each decision."""
+"""The life of an interview, with a person in the loop at each decision, as a transition table."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-from headway import Ask, Final, No, Retry, Run, State, Statechart, View, any_live
+from headway import Ask, Final, Retry, Run, State, Statechart, any_live
 from headway.actions import live, topic, webhook
+from headway.lifecycles.interviews.rules import (
+    REQUIRED,
+    Appointment,
+    Assessment,
+    Changes,
+    Info,
+    Plan,
+    Recording,
+    Skills,
+    calendar_event,
+    complete,
+    completed_by_payload,
+    incomplete,
+    keep_appointment,
+    keep_info,
+    keep_reason,
+    keep_result,
+    link_and_draft,
+    not_in_the_past,
+    note_missing,
+)
 
-REQUIRED = ("candidateName", "candidateEmail", "jobTitle", "skills")
-"""What must be known before skills can be validated."""
-
-PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 AGENT = Retry(5, base="2s", factor=2, cap="1m", jitter=0.3)
-
-
-@dataclass(frozen=True)
-class Appointment:
-    """When the interview takes place."""
-
-    scheduledFor: str
-
-
-def missing(known: Mapping[str, Any]) -> list[str]:
-    """The names of required data that is not there."""
-    return [name for name in REQUIRED if not known.get(name)]
-
-
-def complete(view: View) -> bool | No:
-    """All required data is there."""
-    absent = missing(view.context)
-    return not absent or No(f"still missing: {', '.join(absent)}")
-
-
-def incomplete(view: View) -> bool | No:
-    """Some required data is missing."""
-    return bool(missing(view.context)) or No("nothing is missing")
-
-
-def completed_by_payload(view: View) -> bool | No:
-    """All required data is there, with what this event adds."""
-    absent = missing({**view.context, **info(view)})
-    return not absent or No(f"still missing: {', '.join(absent)}")
-
-
-def info(view: View) -> Mapping[str, Any]:
-    """The required data an event carries."""
-    data = view.payload or {}
-    return {name: data[name] for name in REQUIRED if data.get(name)}
-
-
-def what_is_missing(view: View) -> Mapping[str, Any]:
-    """The names of what the operator is asked for."""
-    return {"missing": missing(view.context)}
-
-
-def result(view: View) -> Mapping[str, Any]:
-    """What an agent or the session found: skills, plan, transcript or assessment."""
-    data = view.payload or {}
-    return {
-        name: data[name] for name in ("validatedSkills", "plan", "transcript", "assessment") if name in data
-    }
-
-
-def modifications(view: View) -> Mapping[str, Any]:
-    """What the recruiter wants changed."""
-    return {"modifications": view.payload}
-
-
-def invitation(view: View) -> Mapping[str, Any]:
-    """The candidate's link, and the message draft with its placeholders filled in."""
-    base = str(view.context.get("linkBase", "")).rstrip("/")
-    known = {**view.context, "interviewLink": f"{base}/interviews/{view.instance}"}
-    draft = PLACEHOLDER.sub(lambda found: str(known.get(found[1], found[0])), known.get("inmailDraft") or "")
-    return {"interviewLink": known["interviewLink"], "inmailDraft": draft}
-
-
-def appointment(view: View) -> Mapping[str, Any]:
-    """When it takes place."""
-    return {"scheduledFor": view.payload.scheduledFor}
-
-
-def reason(view: View) -> Mapping[str, Any]:
-    """Why it was decided."""
-    return {"reason": view.event.reason}
-
-
-def by_agent(handler: str) -> Run:
-    """Work of an agent; it ends with the event that carries the result."""
-    return Run(handler, timeout="10m", retry=AGENT, queue="agents")
-
+OPERATOR = ("hitl", "admin")
 
 UNLIMITED = {
     "wait-without-deadline:INFO_NEEDED": "no interview without its data; the operator is reminded daily",
@@ -103,12 +39,22 @@ UNLIMITED = {
 """Waits that may last, and why."""
 
 
+def by_agent(handler: str) -> Run:
+    """Work of an agent; it ends with the event that carries the result."""
+    return Run(handler, timeout="10m", retry=AGENT, queue="agents")
+
+
 class Interview(Statechart, version=1, name="interviews.interview", cancel="CANCEL", accepts=UNLIMITED):
     """An interview, from the request to the approved assessment."""
 
-    RECEIVED = State(initial=True, meaning="A request came in.", waits_for="validation of its data")
+    RECEIVED = State(
+        initial=True,
+        meaning="A request came in; its data is being validated.",
+        waits_for="the system's validation",
+        run=Run("validate_request", timeout="1m", retry=AGENT),
+    )
     INFO_NEEDED = State(
-        meaning="Required data is missing.",
+        meaning="Critical data is missing; nothing goes on.",
         waits_for="an operator to complete it",
         ask=Ask("hitl", remind="1d", shows=("missing",)),
     )
@@ -121,73 +67,94 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
         meaning="The plan is being written.", waits_for="the planner", run=by_agent("generate_plan")
     )
     PENDING = State(
-        meaning="The plan is ready.",
+        meaning="The plan is ready for review.",
         waits_for="the recruiter's decision",
         ask=Ask("recruiter", remind="1d", shows=("plan",)),
     )
-    APPROVED = State(meaning="The candidate has a link.", waits_for="an appointment")
+    APPROVED = State(
+        meaning="The plan is approved; the candidate has a link.",
+        waits_for="an appointment at which the candidate joins",
+    )
     REJECTED = Final(meaning="The recruiter turned the plan down.")
     SCHEDULED = State(meaning="The appointment stands.", waits_for="the candidate, at the scheduled time")
     IN_PROGRESS = State(meaning="The session is live.", waits_for="the session's end")
-    COMPLETED = State(meaning="The session has ended.", waits_for="the assessor", run=by_agent("assess"))
+    COMPLETED = State(
+        meaning="The session has ended; the assessment is being written.",
+        waits_for="the assessor",
+        run=by_agent("assess"),
+    )
     ASSESSMENT_PENDING = State(
-        meaning="The assessment is ready.",
+        meaning="The assessment is ready for review.",
         waits_for="the recruiter's verdict",
         ask=Ask("recruiter", remind="1d", shows=("assessment",)),
     )
     ASSESSMENT_APPROVED = Final(meaning="The recruiter agreed with the assessment.")
-    CANCELLED = Final(meaning="Called off at any stage.")
+    CANCELLED = Final(meaning="Called off at some stage.")
 
-    VALIDATE = RECEIVED.to(
+    VALIDATE = RECEIVED.on("VALIDATE", "done.work.RECEIVED").to(
         VALIDATING_SKILLS, by="system", when=complete, emit=topic("skill.validation.requested", "skills")
     )
-    REQUEST_INFO = RECEIVED.to(
+    REQUEST_INFO = RECEIVED.on("REQUEST_INFO", "done.work.RECEIVED").to(
         INFO_NEEDED,
         by="system",
         when=incomplete,
-        do=what_is_missing,
+        do=note_missing,
         emit=topic("interview.info_needed", "missing"),
         webhook=webhook("interview.info_needed", "missing"),
     )
     COMPLETE_INFO = INFO_NEEDED.to(
         VALIDATING_SKILLS,
         by="hitl",
+        takes=Info,
         when=completed_by_payload,
-        do=info,
+        do=keep_info,
         clears="missing",
         emit=topic("interview.info_completed", *REQUIRED),
         webhook=webhook("interview.info_completed", *REQUIRED),
     )
-    SKILLS_VALIDATED = VALIDATING_SKILLS.to(GENERATING_PLAN, by="planner", do=result)
+    SKILLS_VALIDATED = VALIDATING_SKILLS.to(GENERATING_PLAN, by="planner", takes=Skills, do=keep_result)
     PLAN_READY = GENERATING_PLAN.to(
-        PENDING, by="planner", do=result, webhook=webhook("interview.plan_generated", "plan")
+        PENDING, by="planner", takes=Plan, do=keep_result, webhook=webhook("interview.plan_generated", "plan")
     )
     APPROVE = PENDING.to(
         APPROVED,
         by="recruiter",
-        do=invitation,
+        do=link_and_draft,
         webhook=webhook("interview.approved", "interviewLink", "inmailDraft"),
     )
-    REJECT = PENDING.to(REJECTED, by="recruiter", do=reason, webhook=webhook("interview.rejected", "reason"))
+    REJECT = PENDING.to(
+        REJECTED, by="recruiter", do=keep_reason, webhook=webhook("interview.rejected", "reason")
+    )
     MODIFY = PENDING.to(
         GENERATING_PLAN,
         by="recruiter",
-        do=modifications,
+        takes=Changes,
+        do=keep_result,
         emit=topic("interview.modification_requested", "modifications"),
     )
-    SCHEDULE = APPROVED.to(SCHEDULED, by=("system", "recruiter"), takes=Appointment, do=appointment)
-    START = SCHEDULED.to(IN_PROGRESS, by="candidate", sets="startedAt", live=live("session.created"))
+    SCHEDULE = APPROVED.to(
+        SCHEDULED,
+        by=("system", "recruiter"),
+        takes=Appointment,
+        when=not_in_the_past,
+        do=(keep_appointment, calendar_event),
+    )
+    START = SCHEDULED.to(
+        IN_PROGRESS, by="candidate", sets="startedAt", live=live("session.created", "startedAt")
+    )
     COMPLETE = IN_PROGRESS.to(
         COMPLETED,
         by="edge",
-        do=result,
+        takes=Recording,
+        do=keep_result,
         sets="completedAt",
         emit=topic("interview.completed", "startedAt", "completedAt"),
     )
     ASSESS = COMPLETED.to(
         ASSESSMENT_PENDING,
         by="assessor",
-        do=result,
+        takes=Assessment,
+        do=keep_result,
         webhook=webhook("interview.assessment_ready", "assessment"),
     )
     APPROVE_ASSESSMENT = ASSESSMENT_PENDING.to(
@@ -196,16 +163,18 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
     CANCEL = any_live.to(
         CANCELLED,
         by=("admin", "recruiter"),
-        do=reason,
+        do=keep_reason,
         webhook=webhook("interview.cancelled", "reason"),
     )
 
-    # An agent that gave up is shown, and started again by a person.
-    skills_stalled = VALIDATING_SKILLS.on_error.stay(live="interview.stalled")
-    plan_stalled = GENERATING_PLAN.on_error.stay(live="interview.stalled")
-    assessment_stalled = COMPLETED.on_error.stay(live="interview.stalled")
+    # Work that gave up is shown, and started again by a person.
+    request_stalled = RECEIVED.on_error.stay(live=live("interview.stalled"))
+    skills_stalled = VALIDATING_SKILLS.on_error.stay(live=live("interview.stalled"))
+    plan_stalled = GENERATING_PLAN.on_error.stay(live=live("interview.stalled"))
+    assessment_stalled = COMPLETED.on_error.stay(live=live("interview.stalled"))
     RETRY = (
-        VALIDATING_SKILLS.to(VALIDATING_SKILLS, by=("hitl", "admin"))
-        | GENERATING_PLAN.to(GENERATING_PLAN, by=("hitl", "admin"))
-        | COMPLETED.to(COMPLETED, by=("hitl", "admin"))
+        RECEIVED.to(RECEIVED, by=OPERATOR, meaning="the work begins anew")
+        | VALIDATING_SKILLS.to(VALIDATING_SKILLS, by=OPERATOR, meaning="the work begins anew")
+        | GENERATING_PLAN.to(GENERATING_PLAN, by=OPERATOR, meaning="the work begins anew")
+        | COMPLETED.to(COMPLETED, by=OPERATOR, meaning="the work begins anew")
     )

@@ -1,0 +1,113 @@
+"""What an application takes where, and from whom; everything else changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import pytest
+
+from headway import Event
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import SYSTEM, Actor
+from tests.lifecycles.applying import ADMIN, USER, WORKER, Applying, at
+
+FILLING = {"filling_page", "uploading_files", "reading_back", "refilling", "finding_way", "clicking_next"}
+SEEN = {"navigating", "analyzing", *FILLING, "uploading", "submitting", "verifying"}
+CASCADE = {"retrying", "capturing", "disconnecting", "checking_browser", "connecting", "restoring"}
+CASCADE |= {"checking_engine", "handing_over"}
+DETOURS = {*CASCADE, "restarting", "reconnecting", "clearing_captcha", "checking_submission", "last_look"}
+IN_PROGRESS = {"provisioning", *SEEN, *DETOURS}
+REVIEWS = {"reviewing", "gate_review"}
+AT_THE_BROWSER = {"waiting_captcha", "waiting_takeover", "waiting_security"}
+WAITING = {*REVIEWS, *AT_THE_BROWSER, "waiting_answer"}
+LIVE = {"created", "queued", *IN_PROGRESS, *WAITING}
+ENDED = {"completed", "failed", "cancelled"}
+
+
+class Row(NamedTuple):
+    """An event: where it is taken, from whom, with what, and what is not taken with it."""
+
+    states: set[str]
+    actors: tuple[Actor, ...]
+    data: Any = None
+    bad: Any = None
+
+
+EVENTS = {
+    "dispatch": Row({"created"}, (SYSTEM,)),
+    "captcha_detected": Row(SEEN, (WORKER,), {"captchaType": "turnstile"}, {"captchaType": "riddle"}),
+    "security_challenged": Row(SEEN, (WORKER,), {}, {"screenshotUrl": 1}),
+    "field_ambiguous": Row(FILLING, (WORKER,), {"fieldName": "visa"}, {"fieldOptions": ["yes"]}),
+    "captcha_solved": Row({"waiting_captcha"}, (USER,), {"solvedBy": "user"}, {"solvedBy": "robot"}),
+    "security_resolved": Row({"waiting_security"}, (USER,)),
+    "field_answered": Row({"waiting_answer"}, (USER,), {"fieldName": "visa", "value": "no"}, {"value": "no"}),
+    "human_resolved": Row(AT_THE_BROWSER, (USER,), {"notes": "done"}, {"notes": 1}),
+    "review_approved": Row(REVIEWS, (USER,)),
+    "review_edited": Row(REVIEWS, (USER,), {"corrections": {"email": "a@b.c"}}, {}),
+    "cancel": Row(LIVE, (USER, ADMIN)),
+    "budget_exceeded": Row(IN_PROGRESS, (WORKER, SYSTEM), {"spent": 2, "limit": 1}, {"spent": 2}),
+    "field_filled": Row(FILLING, (WORKER,), {"name": "email"}, {"value": "a@b.c"}),
+    "engine_operation": Row(
+        IN_PROGRESS,
+        (WORKER,),
+        {"engine": "dom", "operation": "click", "success": False},
+        {"engine": "dom", "operation": "click"},
+    ),
+    "screenshot": Row(IN_PROGRESS, (WORKER,), {"url": "s"}, {"label": "page 1"}),
+}
+"""All that comes from outside, as the document has it."""
+
+NOT_YET_SEEN = {"captcha_detected", "security_challenged"}
+"""What needs a browser that a person can see; there is none while it is provisioned."""
+
+
+def attempt(life: Applying, name: str, data: object, by: Actor) -> Refusal | None:
+    """What an event is refused with; a refusal changes nothing."""
+    before = life.snapshot
+    answer = life.attempt(Event(name, data, by))
+    if not isinstance(answer, Refusal):
+        return None
+    assert life.snapshot == before
+    return answer
+
+
+@pytest.mark.mission("APP-T1", "APP-T3", "APP-T4", "APP-T8", "APP-T9", "APP-EV", "ENG-2")
+@pytest.mark.parametrize("state", sorted(LIVE | ENDED))
+@pytest.mark.parametrize("name", EVENTS)
+def test_each_pair_of_event_and_state(name: str, state: str) -> None:
+    """An event is taken in its states; elsewhere it is refused, and what is possible is named."""
+    event = EVENTS[name]
+    refusal = attempt(at(state), name, event.data, event.actors[0])
+    assert (refusal is None) == (state in event.states)
+    if refusal is not None:
+        possible = {each for each, row in EVENTS.items() if state in row.states}
+        possible |= NOT_YET_SEEN if state == "provisioning" else set()
+        assert {each.event for each in refusal.allowed} == possible
+        assert refusal.code in (
+            {"terminal", "already"}
+            if state in ENDED
+            else {"guard"}
+            if name in possible
+            else {"illegal", "already"}
+        )
+
+
+@pytest.mark.mission("APP-T1", "APP-T3", "APP-T4", "APP-T8", "APP-T9", "APP-HUMAN")
+@pytest.mark.parametrize("name", EVENTS)
+def test_each_event_is_for_its_actors(name: str) -> None:
+    """Of the user, an admin, a worker and the system, those who are not meant are refused."""
+    event = EVENTS[name]
+    state = min(event.states - {"provisioning"})
+    for actor in (USER, ADMIN, WORKER, SYSTEM):
+        refusal = attempt(at(state), name, event.data, actor)
+        assert (None if refusal is None else refusal.code) == (None if actor in event.actors else "actor")
+
+
+@pytest.mark.mission("APP-EV", "APP-HUMAN", "APP-T9")
+@pytest.mark.parametrize("name", [name for name, event in EVENTS.items() if event.bad is not None])
+def test_each_event_carries_what_it_must(name: str) -> None:
+    """An event whose data are not of its kind is refused before anything happens."""
+    event = EVENTS[name]
+    refusal = attempt(at(min(event.states - {"provisioning"})), name, event.bad, event.actors[0])
+    assert refusal is not None
+    assert refusal.code == "payload"
