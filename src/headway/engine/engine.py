@@ -15,6 +15,7 @@ from headway.codec import decode
 from headway.engine import arguments
 from headway.engine.batch import Batch
 from headway.engine.facts import Given
+from headway.engine.lookups import Lookups
 from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading
 from headway.engine.registry import Registry
 from headway.engine.service import LOG
@@ -67,6 +68,7 @@ class Engine:
         which is for development: instances that live by the old contents may be stranded.
         """
         self.store = store
+        self._lookups = Lookups(store)
         self.charts = Registry(charts, facts)
         self.node = node or f"node-{secrets.token_hex(4)}"
         self.tally: Counter[str] = Counter()
@@ -247,7 +249,7 @@ class Engine:
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""
         arguments.require_text("instance", instance)
-        row = await self.store.instance((tenant, instance))
+        row = await self._lookups.instance((tenant, instance))
         if row is None:
             raise UnknownInstanceError(f"there is no instance {instance}")
         return row

@@ -260,6 +260,9 @@ class Store(Protocol):
     async def instance(self, key: Key) -> InstanceRow | None:
         """One instance."""
 
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that there are, in any order."""
+
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances."""
 

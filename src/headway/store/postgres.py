@@ -147,6 +147,10 @@ class PostgresStore(Submissions):
         """One instance."""
         return await self._row(INSTANCE, instances.ONE_INSTANCE, *key)
 
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that there are, in any order."""
+        return await self._rows(INSTANCE, instances.SOME_INSTANCES, [*keys])
+
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""
         sql, values = instances.page_of_instances(query)

@@ -15,6 +15,11 @@ from headway.store.rows import AFTER_LINES
 IN_ORDER = "no > 0"
 """What all instances have, and what only those who list them say: it opens the indexes for lists to them."""
 ONE_INSTANCE = f"{INSTANCE.select} WHERE tenant = $1 AND id = $2"
+# One look into the index for each key, whatever is thought about the size of the table.
+SOME_INSTANCES = f"""
+SELECT found.* FROM unnest($1::key_given[]) AS given
+CROSS JOIN LATERAL ({INSTANCE.select} WHERE tenant = given.tenant AND id = given.key LIMIT 1) AS found
+"""
 AFTER = "no > (SELECT no FROM instance WHERE tenant = $1 AND id = {})"
 NAMES = "SELECT tenant, id FROM instance WHERE (tenant, id) > ($1, $2) ORDER BY tenant, id LIMIT $3"
 LIVING = (

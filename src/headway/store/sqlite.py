@@ -66,7 +66,7 @@ from headway.store.sqlite_tables import (
     to_time,
 )
 from headway.store.sqlite_thread import SqliteThread
-from headway.store.sqlite_unit import run_unit
+from headway.store.sqlite_unit import look_up, run_unit
 
 T = TypeVar("T")
 
@@ -130,6 +130,10 @@ class SqliteStore:
     async def instance(self, key: Key) -> InstanceRow | None:
         """One instance."""
         return await self._one(INSTANCE, key)
+
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that there are, in any order."""
+        return await self._reader.call(lambda held: look_up(held, INSTANCE, keys))
 
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""

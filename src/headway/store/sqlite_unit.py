@@ -109,19 +109,20 @@ def _decide_and_write(connection: Connection, unit: Unit, now: datetime) -> None
 
 def _read(connection: Connection, wanted: Reads, now: datetime) -> Found:
     found = Found(now)
-    for row in _look_up(connection, INSTANCE, wanted.instances):
+    for row in look_up(connection, INSTANCE, wanted.instances):
         found.instances[row.tenant, row.id] = row
-    for request in _look_up(connection, REQUEST, wanted.requests):
+    for request in look_up(connection, REQUEST, wanted.requests):
         if request.expires_at > now:
             found.requests[request.tenant, request.key] = request
-    for counter in _look_up(connection, COUNTER, wanted.counters):
+    for counter in look_up(connection, COUNTER, wanted.counters):
         found.counters[counter.tenant, counter.key] = counter.value
-    for record in _look_up(connection, RECORD, wanted.records):
+    for record in look_up(connection, RECORD, wanted.records):
         found.records[record.tenant, record.kind, record.key] = record
     return found
 
 
-def _look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[str, ...]]) -> list[Row]:
+def look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[str, ...]]) -> list[Row]:
+    """The rows of these keys that there are."""
     if not keys:
         return []
     if len(keys) > FEW_KEYS:

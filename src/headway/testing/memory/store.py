@@ -91,6 +91,12 @@ class MemoryStore(Submissions):
         """One instance."""
         return await self.call(lambda tables, _: tables.instances.get(key))
 
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that there are, in any order."""
+        return await self.call(
+            lambda tables, _: [tables.instances[key] for key in keys if key in tables.instances]
+        )
+
     async def instances(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""
         return await self.call(lambda tables, _: lists.list_instances(tables, query))

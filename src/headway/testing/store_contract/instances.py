@@ -81,6 +81,17 @@ class InstancesContract:
         assert seen == ["9", "8", "7", "6", "5", "00", "01"]
 
     @pytest.mark.mission("ENG-14")
+    @pytest.mark.parametrize("count", [0, 1, 3, 300])
+    async def test_many_instances_are_looked_up_at_once(self, store: Store, count: int) -> None:
+        """Those that there are come back whole, each once; other tenants' and unknown ones do not."""
+        there = [instance(f"i{n}", status=ANY_TEXT) for n in range(count)]
+        await store.run(writing(created=[*there, instance("elsewhere", tenant="other")]))
+        keys = {("acme", f"i{n}") for n in range(count + 5)} | {("acme", "elsewhere"), ("other", "i0")}
+        assert sorted(await store.look_up(keys), key=lambda row: row.id) == sorted(
+            there, key=lambda row: row.id
+        )
+
+    @pytest.mark.mission("ENG-14")
     async def test_nobody_sees_another_tenants_instance(self, store: Store) -> None:
         """A query for one tenant never answers with a row of another."""
         await store.run(writing(created=[INSTANCE], history=[HISTORY]))
