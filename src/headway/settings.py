@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from urllib.parse import urlsplit
 
 from headway.clock import milliseconds
 from headway.codec import Value, from_data
@@ -217,6 +218,14 @@ def _is_duration(text: str) -> bool:
     return True
 
 
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
 def _masked(name: str, value: Any) -> Any:
     if name == "webhooks":
         return tuple({**_plain(hook), "url": MASK, "secret": MASK} for hook in value)
@@ -272,4 +281,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "queues": ((bool, "one queue at least"),),
     **dict.fromkeys(DURATIONS, ((_is_duration, "a duration such as 30s, 5m or 7d"),)),
     "keep_instances": ((lambda text: not text or _is_duration(text), "empty, or a duration such as 90d"),),
+    "otlp": (
+        (lambda text: not text or _is_web_address(text), "empty, or a URL such as http://127.0.0.1:4318"),
+    ),
 }

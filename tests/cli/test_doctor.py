@@ -25,7 +25,7 @@ def test_a_healthy_installation(headway: Headway, database: str) -> None:
     headway("db", "up", "--database", database)
     code, checks = found(headway, *APP, "--database", database)
     assert code == 0
-    names = ("settings", "lifecycles", "handlers", "database", "charts", "clock", "destinations")
+    names = ("settings", "lifecycles", "handlers", "database", "charts", "clock", "issuers", "destinations")
     assert {name: checks[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
     assert "✓" in headway("doctor", *APP, "--database", database).out
 
@@ -49,6 +49,34 @@ def test_a_healthy_installation(headway: Headway, database: str) -> None:
             "warning",
             "no answer from redis",
             "check name, port",
+        ),
+        (
+            'otlp = "http://127.0.0.1:1"',
+            "destinations",
+            "warning",
+            "no answer from otlp (127.0.0.1:1)",
+            "check name, port",
+        ),
+        (
+            '[[issuers]]\nissuer = "https://a"\naudience = "b"\njwks = "gone.json"',
+            "issuers",
+            "error",
+            "the keys at gone.json cannot be read: [Errno 2] No such file",
+            "jwks of [[issuers]]",
+        ),
+        (
+            '[[issuers]]\nissuer = "https://a"\naudience = "b"\njwks = "headway.toml"',
+            "issuers",
+            "error",
+            "the keys at headway.toml cannot be read",
+            "jwks of [[issuers]]",
+        ),
+        (
+            '[[issuers]]\nissuer = "https://a"\naudience = "b"\njwks = "http://a/keys"',
+            "issuers",
+            "error",
+            "a key set comes by https",
+            "jwks of [[issuers]]",
         ),
         ("prot = 1", "settings", "error", "did you mean port?", "headway config"),
     ],
@@ -100,6 +128,17 @@ def test_a_chart_that_is_not_loaded_matters_while_instances_live_by_it(
     headway("cancel", "o-1", *APP, *database)
     _, checks = found(headway, "--app", "tests.cli.sample:Expense", *database)
     assert checks["charts"]["verdict"] == "ok"
+
+
+def test_the_keys_of_an_issuer(folder: Path, headway: Headway) -> None:
+    """A key set that can be read is well; one without any key verifies nothing, and that is told."""
+    (folder / "headway.toml").write_text(
+        '[[issuers]]\nissuer = "https://a"\naudience = "b"\njwks = "keys.json"\n'
+    )
+    for keys, verdict in (([], "error"), ([{"kty": "OKP", "crv": "Ed25519", "x": "AA"}], "ok")):
+        (folder / "keys.json").write_text(json.dumps({"keys": keys}))
+        _, checks = found(headway, *APP)
+        assert checks["issuers"]["verdict"] == verdict
 
 
 def test_a_port_and_a_receiver(folder: Path, headway: Headway) -> None:

@@ -81,6 +81,22 @@ def test_lists_are_filtered_and_go_on(shop: Headway) -> None:
     assert "go on with --after o-1" in shop("instances", "list", "--limit", "1").out
 
 
+def test_no_name_or_reason_can_speak_to_the_terminal(shop: Headway) -> None:
+    """What callers have chosen moves no cursor, colours nothing, and adds no line to the tail."""
+    name = "o-1\x1b[2J\x9b5m\ro-2"
+    shop("create", "Order", name, "--by", "ann\x1b]0;root\x07")
+    shop("send", name, "submit", "--by", "ann", "--reason", "fine\n12:00:00 o-9 paid")
+    tail = shop("tail", "--since", "0-0", "--count", "2").out
+    assert len(tail.splitlines()) == 2
+    looks = (("instances", "list"), ("instances", "show", name), ("instances", "history", name))
+    for told in (
+        tail,
+        *(shop(*look).out for look in (*looks, ("why", name), ("inbox", "--role", "manager"))),
+    ):
+        assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", told), told
+    assert json.loads(shop("instances", "list", "--json").out)[0]["id"] == name
+
+
 def test_the_tail_goes_on_from_where_it_is_told(shop: Headway) -> None:
     """Events since a cursor, one a line, each with the id to go on from."""
     shop("create", "Order", "o-1")

@@ -59,6 +59,8 @@ def test_variables_are_read_by_the_type_of_their_setting(variable: str, text: st
         ("port = 70000", {}, r"headway\.toml: port must be a port, 0 to 65535"),
         ("grace = 'soon'", {}, r"headway\.toml: grace must be a duration such as 30s"),
         ("log = 'loud'", {}, r"headway\.toml: log must be auto or json or text, not 'loud'"),
+        ("otlp = 'localhost:4318'", {}, r"headway\.toml: otlp must be empty, or a URL such as http://"),
+        ("otlp = 'http://[::1'", {}, r"headway\.toml: otlp must be empty, or a URL such as http://"),
         ("queues = 'one'", {}, r"headway\.toml: queues must be a list of texts"),
         ("[[webhooks]]\nid = 'a'\nurl = 'https://x.example'", {}, r"webhooks is not .*missing.*`secret`"),
         ("port = ", {}, r"headway\.toml is not TOML"),

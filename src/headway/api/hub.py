@@ -81,12 +81,20 @@ class Hub:
         self._sessions[reader] = session
         try:
             await feed.opened()
-            has_gap = cursor is not None and await self._tail.has_forgotten(cursor)
+            if cursor is None:
+                reader.begin(feed.cursor)
+            else:
+                await self._begin(reader, cursor)
         except BaseException:
             self.leave(reader)
             raise
-        reader.begin(feed.cursor if cursor is None else cursor, has_gap=has_gap)
         return reader
+
+    async def _begin(self, reader: Reader, cursor: Cursor) -> None:
+        """Read on from a cursor; one beyond the end is of a log that was set back, by a restored backup."""
+        end = await self._tail.now()
+        has_gap = cursor > end or await self._tail.has_forgotten(cursor)
+        reader.begin(min(cursor, end), has_gap=has_gap)
 
     def leave(self, reader: Reader) -> None:
         """A connection is gone."""

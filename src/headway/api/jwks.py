@@ -72,10 +72,17 @@ class Jwks:
                 return
             self._tried_at = self._monotonic()
             try:
-                self._keys = _keys_in(await self._read())
+                self._keys = await self.read()
                 self._read_at = self._tried_at
-            except (OSError, ValueError, http.client.HTTPException, HeadwayError) as error:
-                LOG.warning("the keys at %s cannot be read: %s", self.source, error)
+            except JwksError as error:
+                LOG.warning("%s", error)
+
+    async def read(self) -> Sequence[dict[str, Any]]:
+        """The keys that are there now; raises JwksError, which says why they cannot be read."""
+        try:
+            return _keys_in(await self._read())
+        except (OSError, ValueError, http.client.HTTPException, HeadwayError) as error:
+            raise JwksError(f"the keys at {self.source} cannot be read: {error}") from error
 
     async def _read(self) -> bytes:
         if self._address is None:

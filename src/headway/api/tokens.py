@@ -71,6 +71,11 @@ class Tokens:
             own = given.get(issuer.jwks) or Jwks(issuer.jwks, allow_private=issuer.allow_private)
             self._readers[issuer.issuer] = Reader(issuer, own)
 
+    @property
+    def sources(self) -> Sequence[Jwks]:
+        """The key sets of all issuers."""
+        return [reader.keys for reader in self._readers.values()]
+
     async def holder(self, token: str, now: datetime) -> Holder | None:
         """Whose token it is; None when it is not valid, for whatever reason. Raises Problem 503."""
         try:
@@ -100,7 +105,7 @@ class Reader:
             )
         if not issuer.issuer or not issuer.audience:
             raise InputError("tokens need an issuer and an audience")
-        self._issuer, self._keys = issuer, keys
+        self._issuer, self.keys = issuer, keys
         self._leeway = milliseconds(issuer.leeway) / 1_000
 
     async def holder(self, token: str, now: datetime) -> Holder:
@@ -129,7 +134,7 @@ class Reader:
     async def _key(self, kid: object, algorithm: str) -> jwt.PyJWK:
         """The key that a token names; one that is not known may be new."""
         for unknown in (False, True):
-            fitting = [each for each in await self._keys.keys(unknown=unknown) if _fits(each, kid, algorithm)]
+            fitting = [each for each in await self.keys.keys(unknown=unknown) if _fits(each, kid, algorithm)]
             if fitting and (kid is not None or len(fitting) == 1):
                 return _loaded(fitting[0], algorithm)
         raise InvalidError

@@ -1,4 +1,4 @@
-"""What a doctor looks at: settings, lifecycles, database, clock, disk, destinations, port."""
+"""What a doctor looks at: settings, lifecycles, database, clock, disk, issuers, destinations, port."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Literal
+from urllib.parse import urlsplit
 
 from headway.cli.apps import HOW_TO_LOAD, Apps, apps_of, without_handlers
 from headway.cli.backup import is_behind_its_log
@@ -15,9 +16,9 @@ from headway.cli.compose import destinations_of
 from headway.cli.failure import CommandError
 from headway.cli.sockets import listen
 from headway.clock import SystemClock
-from headway.codec import Value
+from headway.codec import Value, from_data
 from headway.errors import HeadwayError
-from headway.outbox.endpoint import Endpoint
+from headway.outbox.endpoint import PORTS, Endpoint
 from headway.settings import Settings
 from headway.statechart.chart import Chart, chart_of
 from headway.statechart.export import chart_hash
@@ -168,6 +169,17 @@ def _free(path: str) -> int:
     return shutil.disk_usage(Path(path).resolve().parent).free
 
 
+async def _issuers(patient: Patient, name: str) -> Check:
+    if not patient.settings.issuers:
+        return Check(name, "ok", "none: API keys are taken, and no tokens")
+    from headway.api.tokens import Issuer, Tokens  # noqa: PLC0415 - who takes keys alone needs no package for it
+
+    tokens = Tokens(from_data(Issuer, table) for table in patient.settings.issuers)
+    counts = [f"{len(await each.read())} keys at {each.source}" for each in tokens.sources]
+    empty = [said for said in counts if said.startswith("0 ")]
+    return Check(name, "error" if empty else "ok", ", ".join(empty or counts), FIXES[name] if empty else "")
+
+
 async def _destinations(patient: Patient, name: str) -> Check:
     lifecycle = None if patient.apps is None else patient.apps.lifecycle
     places = {
@@ -175,6 +187,9 @@ async def _destinations(patient: Patient, name: str) -> Check:
         for each in destinations_of(patient.settings, lifecycle)
         if isinstance(each, Endpoint)
     }
+    if patient.settings.otlp:
+        collector = urlsplit(patient.settings.otlp)
+        places["otlp"] = (collector.hostname or "", collector.port or PORTS[collector.scheme])
     unreachable = [
         f"{each} ({host}:{port})" for each, (host, port) in places.items() if not await _answers(host, port)
     ]
@@ -222,6 +237,7 @@ async def _port(patient: Patient, name: str) -> Check:
 
 FIXES = {
     "database": "is the server there? name another one: database in headway.toml, --database",
+    "issuers": "mend issuer, audience or jwks of [[issuers]] in headway.toml; until then tokens are refused",
     "destinations": "mend webhooks in headway.toml",
 }
 """What to do about a check that could not be carried out."""
@@ -233,6 +249,7 @@ CHECKS: dict[str, Callable[[Patient, str], Awaitable[Check]]] = {
     "charts": _charts,
     "clock": _clock,
     "disk": _disk,
+    "issuers": _issuers,
     "destinations": _destinations,
     "port": _port,
 }

@@ -36,7 +36,10 @@ def doctor(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Check settings, lifecycles, database, clock, disk, destinations and port. Exit code 1: one is wrong."""
+    """Check settings, lifecycles, database, clock, disk, issuers, destinations and port.
+
+    Exit code 1: one is wrong.
+    """
     checks = _examined(config, quiet=json, port=port, app=app, database=database)
     if json:
         write(as_json({"ok": _is_well(checks), "checks": to_data(checks)}))

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import sys
+import unicodedata
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
 from rich.tree import Tree
@@ -28,14 +30,28 @@ KINDS = {"parallel": "parallel", "final": "final", "shallow": "history", "deep":
 PADDING, NARROWEST, WIDEST = 2, 8, 10_000
 
 
+class Terminal(Console):
+    """A console to which names, reasons and data that callers have chosen cannot give orders."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Segments without characters that a terminal obeys; colours are no part of their text."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else Segment(_harmless(segment.text), segment.style)
+
+
+def _harmless(text: str) -> str:
+    kept = (each if each == "\n" or unicodedata.category(each) != "Cc" else "\ufffd" for each in text)
+    return text if text.isprintable() else "".join(kept)
+
+
 def out() -> Console:
     """Where a command writes its answer."""
-    return Console(file=sys.stdout, highlight=False)
+    return Terminal(file=sys.stdout, highlight=False)
 
 
 def errors_to() -> Console:
     """Where a command says what went wrong."""
-    return Console(file=sys.stderr, highlight=False, soft_wrap=True)
+    return Terminal(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
 def first_line(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
@@ -27,6 +28,8 @@ from headway.telemetry.logs import configure, log_transitions
 from headway.telemetry.metrics import Metrics
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+NEW_OBJECTS = 10_000
+"""How many come before the collector looks for those that nobody uses: a batch makes thousands."""
 
 
 Announce = Callable[[str | None], None]
@@ -39,7 +42,7 @@ class Service:
 
     def __init__(self, node: PartialNode, settings: Settings, listening: socket.socket | None) -> None:
         self.node, self._settings, self._listening = node, settings, listening
-        self._metrics = Metrics(node, node.counts)
+        self._metrics = Metrics(node, node.counts, node.meters)
         self._told = asyncio.Event()
 
     async def run(
@@ -61,6 +64,9 @@ class Service:
                 made = await (key or self._first_key)(access.keyring)
             if beside is not None:
                 await stack.enter_async_context(beside)
+            # What is there now stays, so the collector need not look at it again and again.
+            gc.freeze()
+            gc.set_threshold(NEW_OBJECTS)
             announce(None if made is None else made.text)
             await self._told.wait()
 

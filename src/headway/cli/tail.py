@@ -63,7 +63,9 @@ def _print_json(event: LogRow) -> None:
 
 
 def _print(event: LogRow) -> None:
-    out().print(_line(event) if isinstance(event, EventRow) else _message(event), soft_wrap=True)
+    told = _line(event) if isinstance(event, EventRow) else _message(event)
+    # One line for each event, whatever stands in it: else a reason could pass for another event.
+    out().print(Text(" ").join(told.split()), soft_wrap=True)
     sys.stdout.flush()
 
 

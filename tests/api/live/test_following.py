@@ -130,6 +130,19 @@ async def test_what_a_reader_knows_is_not_given_again(place: Place) -> None:
         place.hub.leave(reader)
 
 
+@KINDS
+async def test_a_place_that_the_log_has_not_reached_is_a_gap(place: Place, kind: str) -> None:
+    """Who has read on in a database that was set back hears of it, and misses nothing from then on."""
+    await place.visit("a")
+    async with reading(place, kind, after=f"{10**17}-5") as reader:
+        gap = await (heard(reader) if kind == "socket" else anext(reader))
+        await place.turn("a", 2)
+        assert seqs(await events(reader, 2)) == line("a", 2, 3)
+    assert gap["type"] == "gap"
+    async with reading(place, kind, after=gap["id"]) as reader:
+        assert seqs(await events(reader, 2)) == line("a", 2, 3)
+
+
 async def test_a_thousand_sockets_hear_of_one_commit(place: Place) -> None:
     """Each gets each event once, and all of them share one feed and its bytes."""
     await place.visit("a")
