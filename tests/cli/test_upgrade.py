@@ -2,12 +2,15 @@
 
 import asyncio
 import json
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from headway import Event
 from headway.engine.engine import Engine
+from headway.errors import StoreUnavailableError
 from headway.store import migrate
 from headway.store.address import database_at, store_at
 from tests.cli.conftest import Headway
@@ -16,6 +19,7 @@ from tests.upgrade.lives import ANN, BOB, Expense
 pytestmark = pytest.mark.mission("ENG-19")
 
 LIVES = "tests.upgrade.lives"
+WAYS = pytest.mark.parametrize("way", [(), ("--undo",)], ids=["forth", "back"])
 
 
 @pytest.fixture
@@ -73,6 +77,67 @@ def test_a_rehearsal_prints_the_proof_and_an_upgrade_follows(headway: Headway) -
     assert "6 brought back" in headway(*command, "--undo").out
     data = json.loads(headway(*command, "--rehearse", "--json").out)
     assert (data["ok"], data["instances"], data["already"]) == (True, 6, 0)
+
+
+@pytest.mark.usefixtures("lives")
+def test_a_rehearsal_without_replay_plays_no_history(headway: Headway) -> None:
+    """It is asked for when histories are long."""
+    command = ("upgrade", f"{LIVES}:Renamed", "--to", "2", "--rehearse", "--json")
+    assert json.loads(headway(*command).out)["lines"] > 0
+    assert json.loads(headway(*command, "--no-replay").out)["lines"] == 0
+
+
+@pytest.mark.usefixtures("lives")
+@WAYS
+def test_an_upgrade_that_is_interrupted_says_how_to_go_on(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
+) -> None:
+    """The command that was interrupted is the one that goes on."""
+    command = ("upgrade", f"{LIVES}:Renamed", "--to", "2", *way)
+    if way:
+        assert headway(*command[:-1]).code == 0
+    with monkeypatch.context() as patched:
+        trouble(patched, KeyboardInterrupt())
+        cut = headway(*command)
+    assert (cut.code, "run the same command again" in cut.err) == (130, True)
+    went_on = json.loads(headway(*command, "--json").out)
+    assert (went_on["done"] + went_on["passed"], went_on["failed"]) == (6, 0)
+    assert json.loads(headway(*command, "--json").out)["done"] == 0
+
+
+@pytest.mark.usefixtures("lives")
+@WAYS
+def test_an_upgrade_goes_on_when_the_database_is_back(
+    headway: Headway, monkeypatch: pytest.MonkeyPatch, way: tuple[str, ...]
+) -> None:
+    """It says that the database is away, waits, and brings the rest there by itself."""
+    command = ("upgrade", f"{LIVES}:Renamed", "--to", "2", *way)
+    if way:
+        assert headway(*command[:-1]).code == 0
+    monkeypatch.setattr("headway.cli.upgrade.PAUSES", (0.0,))
+    trouble(monkeypatch, StoreUnavailableError("PostgreSQL: gone"))
+    done = headway(*command, "--json")
+    assert (done.code, done.err) == (0, "PostgreSQL: gone; nothing was changed; going on in 0 s\n")
+    assert json.loads(headway(*command, "--json").out)["done"] == 0
+
+
+@WAYS
+def test_a_database_that_is_not_there_is_an_error_at_once(headway: Headway, way: tuple[str, ...]) -> None:
+    """Nobody waits for an address that is wrong."""
+    wrong = headway("upgrade", f"{LIVES}:Renamed", "--to", "2", *way, "--database", "sqlite:///nowhere/x.db")
+    assert (wrong.code, wrong.out) == (2, "")
+
+
+def trouble(patched: pytest.MonkeyPatch, error: BaseException) -> None:
+    """Let the third instance meet an error, once."""
+    real, calls = Engine.upgrade, count()
+
+    async def failing(*given: Any, **named: Any) -> Any:
+        if next(calls) == 2:
+            raise error
+        return await real(*given, **named)
+
+    patched.setattr(Engine, "upgrade", failing)
 
 
 @pytest.mark.usefixtures("lives")

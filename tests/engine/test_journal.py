@@ -1,7 +1,8 @@
 """The journal: whoever changes history by another way than the engine's is found out."""
 
 from collections.abc import Awaitable, Callable
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import pytest
 
@@ -9,12 +10,13 @@ from headway import Ask, Final, State, Statechart, person
 from headway.codec import decode
 from headway.engine.journal import Audit
 from headway.store.address import database_at
+from headway.store.port import Store
 from headway.testing import FakeClock, Harness
 
 pytestmark = pytest.mark.mission("ENG-7")
 
 ANN = person("ann", "manager")
-Execute = Callable[[str], Awaitable[None]]
+MOST_READS = 25
 
 
 class Claim(Statechart):
@@ -75,6 +77,52 @@ async def test_every_tampering_is_found(database: str, clock: FakeClock, tamperi
         found = await flaws(harness)
         assert found
         assert any(flaw.startswith("default/a ") for flaw in found)
+
+
+class Meanwhile:
+    """A store in which something happens before one of an audit's reads."""
+
+    def __init__(self, store: Store, moment: int, happens: Callable[[], Awaitable[object]]) -> None:
+        self._store, self._moment, self._happens, self.reads = store, moment, happens, 0
+
+    def __getattr__(self, name: str) -> Any:
+        """A read of the store, after what happens before it."""
+
+        async def read(*given: Any, **named: Any) -> Any:
+            self.reads += 1
+            if self.reads == self._moment:
+                await self._happens()
+            return await getattr(self._store, name)(*given, **named)
+
+        return read
+
+
+async def moved(harness: Harness) -> None:
+    """A claim goes on."""
+    (await harness.tenant.send("c", Claim.submit())).unwrap()
+
+
+async def pruned(harness: Harness) -> None:
+    """The claims that have ended are deleted."""
+    store = harness.node.engine.store
+    await store.prune_instances(await store.now(), limit=10)
+
+
+@pytest.mark.parametrize("happens", [moved, pruned])
+async def test_what_the_engine_does_during_an_audit_is_no_flaw(
+    database: str, clock: FakeClock, happens: Callable[[Harness], Awaitable[None]]
+) -> None:
+    """Before any read of an audit instances may move, and be deleted with their history."""
+    async with Harness(Claim, database=database, clock=clock) as harness:
+        (await harness.tenant.create(Claim, "c")).unwrap()
+        for moment in range(1, MOST_READS):
+            await lived(harness)
+            clock.advance("1d")
+            audited = Meanwhile(harness.node.engine.store, moment, partial(happens, harness))
+            assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
+            await harness.tenant.send("c", Claim.back(by=ANN))
+            await pruned(harness)
+        assert audited.reads < MOST_READS
 
 
 async def test_a_decision_keeps_what_the_person_saw(database: str, clock: FakeClock) -> None:

@@ -1,12 +1,13 @@
 """A node and its services are started once; a second time is told, and harms nothing."""
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
 
 from headway import Final, State, Statechart
 from headway.engine.service import Service
-from headway.errors import EngineError, StoreError
+from headway.errors import EngineError, StoreError, StoreUnavailableError
 from headway.node import Node
 from headway.worker import Handlers, Work
 
@@ -81,3 +82,26 @@ async def test_a_node_that_could_not_start_can_be_started_later() -> None:
     for _ in range(2):
         with pytest.raises(StoreError, match="cannot be opened"):
             await node.start()
+
+
+class Failing(Service):
+    """A service whose database is away."""
+
+    name = "failing"
+
+    async def turn(self) -> bool:
+        """Say so."""
+        self.tally["turns"] += 1
+        raise StoreUnavailableError("away")
+
+
+async def test_who_commits_does_not_hurry_a_service_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It rests as long as it has said, though it is woken meanwhile, and can be stopped while it rests."""
+    monkeypatch.setattr("headway.engine.service.FIRST_PAUSE", 600.0)
+    service = Failing()
+    async with asyncio.timeout(60):
+        async with service:
+            for _ in range(20):
+                service.wake()
+                await asyncio.sleep(0)
+    assert service.tally["turns"] == 1

@@ -119,6 +119,23 @@ async def test_a_destination_that_is_not_there_changes_nothing(store: Store, clo
     assert pile.taken == ["a1", "a2"]
 
 
+async def test_a_bad_message_beside_a_destination_that_is_not_there_makes_no_letters_of_the_others(
+    store: Store, clock: FakeClock
+) -> None:
+    """They go out as one page when it is back, and the bad one is dead then."""
+    for name in ("a1", "b1", "a2"):
+        await publish(store, name[0], name)
+    pile = Pile(a1=GONE, a2=GONE, b1=DEAD)
+    relay = Relay(Engine(store), pile)
+    await until_idle(relay)
+    assert not await letters(store)
+    pile.answers = {"b1": DEAD}
+    clock.advance("5s")
+    await until_idle(relay)
+    assert pile.taken == ["a1", "a2"]
+    assert await letters(store) == {"b1": (1, True)}
+
+
 async def test_what_arrived_before_the_destination_went_away_does_not_come_again(
     store: Store, clock: FakeClock
 ) -> None:
@@ -203,7 +220,7 @@ async def test_a_cancellation_from_within_does_not_end_a_relay_that_runs(store: 
     pile, jumpy = Ringing(), Jumpy()
     relay = Relay(Engine(jumpy), pile)  # type: ignore[arg-type]
     relay.longest_rest = 0.01
-    async with asyncio.timeout(20), relay:
+    async with asyncio.timeout(60), relay:
         while not jumpy.has_jumped:
             await arrived.wait()
             await asyncio.sleep(0)

@@ -94,7 +94,7 @@ async def test_a_running_mirror_follows_without_being_told(engine: Engine, redis
     """A commit wakes it: it does not wait for its rest to end."""
     mirror = Mirror(engine, redis.url)
     mirror.longest_rest = 3_600
-    async with asyncio.timeout(30), mirror:
+    async with asyncio.timeout(60), mirror:
         await create(engine, "a")
         for seq in range(2, 5):
             await engine.send("acme", "a", Run.turn())
@@ -119,6 +119,22 @@ async def test_redis_down_slows_no_send_and_loses_nothing(engine: Engine, redis:
     await until_idle(mirror)
     assert await mirrored(mirror, engine)
     await mirror.stop()
+
+
+async def test_a_redis_that_is_away_is_not_asked_again_at_each_commit(
+    engine: Engine, redis: RedisProcess
+) -> None:
+    """It is asked again after a rest, however many commits there are meanwhile."""
+    await create(engine, "a")
+    redis.kill()
+    mirror = Mirror(engine, redis.url)
+    mirror.longest_rest = 3_600
+    async with mirror, asyncio.timeout(60):
+        for _ in range(30):
+            await engine.send("acme", "a", Run.turn())
+            with pytest.raises(UnreachableError):
+                await mirror.read("acme", "a")
+    assert 1 <= mirror.tally["unreachable"] <= 2
 
 
 async def test_a_redis_that_has_lost_its_data_gets_all_of_it_anew(
@@ -199,7 +215,7 @@ async def test_a_node_keeps_the_mirror_it_is_given(database: str, redis: RedisPr
     """It starts and sends while Redis is away; later any process reads where instances stand."""
     redis.kill()
     shown = RedisMirror(redis.url)
-    async with asyncio.timeout(30), Node(database, [Run], mirror=shown) as node:
+    async with asyncio.timeout(60), Node(database, [Run], mirror=shown) as node:
         acme = node.tenant("acme")
         await acme.create(Run, "a", context={"user": "ann"})
         await acme.send("a", Run.turn())

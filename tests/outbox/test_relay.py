@@ -437,10 +437,10 @@ async def test_a_relay_that_runs_delivers_what_is_published_from_then_on(store: 
     async with relay:
         await engine.create(ACME, "bell", "Bell")
         await engine.send(ACME, "bell", Bell.ring())
-        await asyncio.wait_for(arrived.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 60)
         arrived.clear()
         await engine.send(ACME, "bell", Bell.ring())
-        await asyncio.wait_for(arrived.wait(), 10)
+        await asyncio.wait_for(arrived.wait(), 60)
     assert relay.tally["delivered"] == 2
     assert engine._watchers == []
 
@@ -458,7 +458,7 @@ async def test_a_relay_can_be_stopped_while_the_store_is_away(store: Store) -> N
     relay = relay_to(failing, Reader(a1=hang))
     await relay.start()
     await reached.wait()
-    await asyncio.wait_for(relay.stop(), 5)
+    await asyncio.wait_for(relay.stop(), 60)
 
 
 @pytest.mark.parametrize("seed", range(6))

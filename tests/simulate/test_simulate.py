@@ -143,6 +143,15 @@ def test_the_command_tells_what_it_found(
     assert "python -m headway.testing.simulate --seed" in told
 
 
+@pytest.mark.parametrize("spelled", ["nowhere:Expense", "examples.expenses.chart:Nobody", "Expense", ":"])
+def test_a_chart_that_is_not_there_is_named(spelled: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One message and exit code 2, not a traceback."""
+    with pytest.raises(SystemExit) as ended:
+        main(["--seeds", "2", spelled])
+    assert ended.value.code == 2
+    assert f"there is no chart {spelled}" in capsys.readouterr().err
+
+
 def test_a_simulation_leaves_the_log_as_it_was() -> None:
     """Nothing of it is heard, and what comes after is."""
     log = logging.getLogger("headway")

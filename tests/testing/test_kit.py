@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,8 @@ from headway import Ask, Final, No, Parallel, Retry, State, Statechart, Step, Vi
 from headway.actions import assign
 from headway.clock import Clock
 from headway.codec import encode
+from headway.outbox.destination import Message as Heard
+from headway.outbox.subscriber import Subscriber
 from headway.statechart.effects import Message, StartWork
 from headway.testing import FakeClock, Harness, Journey, assert_path, covering_paths
 from headway.testing.paths import Happening
@@ -244,6 +247,28 @@ async def test_the_harness_fixture_makes_nodes_on_the_tests_clock(
         assert (await life.tenant.get("e1")).states == ("review",)
         await life.run_until_idle()
         assert (await life.tenant.get("e1")).states == ("rejected",)
+
+
+@pytest.mark.mission("ENG-5")
+async def test_a_destination_of_a_harness_hears_all_from_the_beginning_on(
+    harness: partial[Harness], tmp_path: Path
+) -> None:
+    """What is published before the first turn is heard, as by a node that runs, restarts or not."""
+    heard: list[str] = []
+
+    async def hear(message: Heard) -> None:
+        heard.append(message.instance)
+
+    file = f"sqlite:///{tmp_path / 'heard.db'}"
+    async with harness(Expense, database=file, destinations=[Subscriber("ears", hear)]) as life:
+        for name in ("e1", "e2"):
+            (await life.tenant.create(Expense, name, RECEIPT)).unwrap()
+            (await life.tenant.send(name, Expense.submit(by=ann))).unwrap()
+            (await life.tenant.send(name, Expense.approve(by=bob))).unwrap()
+            await life.restart()
+        assert heard == []
+        await life.run_until_idle()
+    assert heard == ["e1", "e2"]
 
 
 class Note(BaseModel):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
+from itertools import chain, repeat
 from typing import Annotated, Any
 
 import typer
@@ -13,16 +14,22 @@ from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
-from headway.cli.present import out
+from headway.cli.present import errors_to, out
 from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
 from headway.cli.progress import progress
 from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.upgrade import Upgraded, undo, upgrade
 from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.errors import StoreFullError, StoreUnavailableError
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Actor
 from headway.store.address import store_at
+
+GO_ON = "each instance is as it was or wholly changed; run the same command again to go on with the rest"
+INTERRUPTED = 130
+PAUSES = (1.0, 2.0, 5.0)
+"""Seconds before it goes on when the database was away; the last one again and again."""
 
 
 def command(
@@ -59,9 +66,9 @@ def command(
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
     task = Task(new, database, facts=_facts(facts), by=Actor(by), reason=reason, quiet=json)
     if back:
-        _tell(asyncio.run(task.undo()), "brought back", json=json)
+        _tell(_done(task, task.undo), "brought back", json=json)
         return
-    proof = asyncio.run(task.rehearse(replay=replay or rehearsal))
+    proof = asyncio.run(task.rehearse(replay=replay))
     if rehearsal or not proof.ok:
         if json:
             write(as_json(rehearsal_data(proof)))
@@ -70,7 +77,8 @@ def command(
         if not proof.ok:
             raise typer.Exit(1)
         return
-    _tell(asyncio.run(task.upgrade(proof.instances + proof.already)), "upgraded", json=json)
+    total = proof.instances + proof.already
+    _tell(_done(task, lambda: task.upgrade(total)), "upgraded", json=json)
 
 
 class Task:
@@ -93,6 +101,12 @@ class Task:
         engine = Engine(store_at(self._database), facts=self._facts)
         engine.charts.add(self._chart, without_facts=True)
         return engine
+
+    async def reach(self) -> None:
+        """Raises what stands in the way of the database."""
+        store = store_at(self._database)
+        await store.open()
+        await store.close()
 
     async def rehearse(self, *, replay: bool) -> Rehearsal:
         """Try it; the version is not even stored."""
@@ -140,6 +154,27 @@ def _facts(name: str | None) -> Mapping[str, Any]:
     if isinstance(found, Mapping) and all(map(callable, found.values())):
         return found
     raise CommandError(f"{name} is not a mapping from facts to functions of tenant and snapshot")
+
+
+def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+    """What came of it; whoever is interrupted is told where that leaves everybody."""
+    try:
+        return asyncio.run(_persist(task, doing))
+    except KeyboardInterrupt:
+        errors_to().print(f"interrupted: {GO_ON}")
+        raise typer.Exit(INTERRUPTED) from None
+
+
+async def _persist(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+    """Go on whenever the database is back; one that is not there to begin with is an error."""
+    await task.reach()
+    for pause in chain(PAUSES, repeat(PAUSES[-1])):
+        try:
+            return await doing()
+        except (StoreUnavailableError, StoreFullError) as error:
+            errors_to().print(f"{error}; going on in {pause:g} s")
+            await asyncio.sleep(pause)
+    raise AssertionError  # there is always another pause
 
 
 def _tell(done: Upgraded, verb: str, *, json: bool) -> None:

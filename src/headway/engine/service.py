@@ -76,17 +76,20 @@ class Service(ABC):
             self._woken.clear()
             try:
                 rest = 0.0 if await self.turn() else await self.rest()
-                pause = FIRST_PAUSE
             except StoreError as error:
                 LOG.warning("%s: %s; going on in %.1f s", self.name, error, pause)
-                rest, pause = pause, min(2 * pause, LONGEST_PAUSE)
             except (Exception, asyncio.CancelledError) as error:
                 # A library may let out a cancellation of its own, which nobody has asked for.
                 if isinstance(error, asyncio.CancelledError) and self._is_asked_to_stop():
                     raise
                 LOG.exception("%s failed; going on in %.1f s", self.name, pause)
-                rest, pause = pause, min(2 * pause, LONGEST_PAUSE)
-            await self._pause(rest)
+            else:
+                pause = FIRST_PAUSE
+                await self._pause(rest)
+                continue
+            # Nobody wakes it: whoever commits meanwhile would have it fail, and say so, each time.
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
     def _is_asked_to_stop(self) -> bool:
         return self._is_over or self._loop is None or self._loop.cancelling() > 0

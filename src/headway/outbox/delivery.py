@@ -70,7 +70,13 @@ class Delivery:
             round_.arrived([rows[place] for place in fates.arrived])
         if fates.arrived:
             self._answered()
-        await self._judge([(rows[place], error) for place, error in sorted(fates.failed, key=_first)], round_)
+        failures = [(rows[place], error) for place, error in sorted(fates.failed, key=_first)]
+        gone = [error for _, error in failures if isinstance(error, UnreachableError)]
+        if gone and not fates.arrived:
+            # All of it stays where it is; what has failed by itself is judged when the others can go.
+            await self._leave_alone(gone[0])
+        else:
+            await self._judge(failures, round_)
 
     async def _judge(self, failures: Sequence[tuple[Row, Exception]], round_: Round) -> None:
         """Decide about failures in the order of the messages; what waits behind one was not tried."""

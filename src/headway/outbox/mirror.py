@@ -101,6 +101,12 @@ class Mirror(WatchingService):
         self._lease = Lease(engine.store, f"mirror:{prefix}", engine.node, lasts=LEASE_SECONDS)
         self._place = f"{prefix}:cursor"
         self._held_back = False
+        self._is_away = False
+
+    def wake(self) -> None:
+        """There may be something to do; a Redis that is away is not asked again before a rest."""
+        if not self._is_away or self._is_over:
+            super().wake()
 
     async def stop(self) -> None:
         """Stop, and let another node go on."""
@@ -116,13 +122,14 @@ class Mirror(WatchingService):
         try:
             return await self._go_on()
         except DeliveryError as error:
+            self._is_away = True
             self.tally["unreachable"] += 1
             LOG.warning("%s: %s; going on in %.1f s", self.name, error, self.longest_rest)
             return False
 
     async def rest(self) -> float:
         """Not long while another transaction holds lines back."""
-        return 0.02 if self._held_back else self.longest_rest
+        return 0.02 if self._held_back and not self._is_away else self.longest_rest
 
     async def read(self, tenant: str, instance: str) -> Mirrored | None:
         """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
@@ -135,6 +142,7 @@ class Mirror(WatchingService):
     async def _go_on(self) -> bool:
         """Read on from where Redis is: one that was emptied meanwhile is at the beginning."""
         cursor = await self._read_cursor()
+        self._is_away = False  # before the log is read: what is committed after it wakes the mirror
         page = await self._store.events(EventQuery(after=cursor, limit=self._page))
         self._held_back = page.held_back
         if page.events or not page.complete:

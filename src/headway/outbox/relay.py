@@ -128,8 +128,12 @@ class Relay(WatchingService):
         """
         if self._loop is None:
             with suppress(StoreError):  # the first turn says so, and tries again
-                await self._hold(await self._store.now())
+                await self.take_up()
         await super().start()
+
+    async def take_up(self) -> None:
+        """Take the lease if it is free; a new destination gets what is published from then on."""
+        await self._hold(await self._store.now())
 
     def look(self, changes: Changes) -> None:
         """Wake up for messages that the destination wants."""

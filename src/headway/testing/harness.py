@@ -90,12 +90,19 @@ class Harness:
             raise HeadwayError("a restart needs a file: Harness(..., database='sqlite:////tmp/test.db')")
         await self.node.stop()
         self.node = self._made()
-        await self.node.open()
+        await self._open()
 
     async def __aenter__(self) -> Self:
         """Open the database."""
-        await self.node.open()
+        await self._open()
         return self
+
+    async def _open(self) -> None:
+        """Open the database; destinations that are new get what is published from now on, as in a node."""
+        await self.node.open()
+        for relay in self.node.relays:
+            if relay.destination.terms.begins == "now":
+                await relay.take_up()
 
     async def __aexit__(self, *_: object) -> None:
         """Close it."""

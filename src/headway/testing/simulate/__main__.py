@@ -37,7 +37,13 @@ def _arguments(given: Sequence[str] | None) -> Namespace:
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (0)")
     parser.add_argument("--jobs", type=int, default=1, help="how many worlds at the same time (1)")
     parser.add_argument("--seed", type=int, help="one world, with its whole story")
-    return parser.parse_args(given)
+    asked = parser.parse_args(given)
+    for spelled in asked.charts:
+        try:
+            _chart(spelled)
+        except (ImportError, AttributeError, ValueError) as error:
+            parser.error(f"there is no chart {spelled}, spelled module:Chart: {error}")
+    return asked
 
 
 def _chart(spelled: str) -> Any:
