@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from headway.store import migrate
 from headway.store.postgres import postgres_database
@@ -15,6 +16,12 @@ TABLES = (
     " pace idempotency record counter api_key key_note"
 )
 CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
+
+# How long an example takes says something about the machine, and nothing about what is tested.
+settings.register_profile(
+    "unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture

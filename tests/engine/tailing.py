@@ -50,7 +50,7 @@ async def following(
     store: Store, *, rest: float = NEVER, **options: Any
 ) -> AsyncIterator[tuple[Engine, Tail]]:
     """An engine with a tail that does not look by itself."""
-    async with Engine(store, (Visit, Job, Chore)) as engine, asyncio.timeout(60):
+    async with Engine(store, (Visit, Job, Chore)) as engine, asyncio.timeout(120):
         tail = Tail(engine, **options)
         tail.longest_rest = rest
         async with tail:

@@ -261,7 +261,7 @@ async def test_an_engine_can_be_closed_by_several_at_once(database: str) -> None
     await node.open()
     sending = asyncio.ensure_future(node.tenant().create(Job, "a"))
     await asyncio.sleep(0)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(node.engine.close(), node.engine.close())
     assert isinstance(await sending, Receipt)
 
@@ -277,7 +277,7 @@ def test_an_engine_serves_another_loop_when_the_first_has_ended_in_the_middle(tm
         task.cancel()
 
     async def go_on() -> str:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await node.tenant().create(Job, "b")
             state = (await node.tenant().get("b")).state
             await node.engine.close()

@@ -43,7 +43,7 @@ async def test_a_follower_hears_of_each_commit_without_looking(address: str) -> 
 async def test_a_follower_hears_what_another_engine_commits_without_looking(postgres_address: str) -> None:
     """The other node announces it, and the announcement wakes the tail."""
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(asyncio.timeout(60))
+        await stack.enter_async_context(asyncio.timeout(120))
         here, there = (Node(postgres_address, [Visit, Job, Chore]) for _ in range(2))
         for node in (here, there):
             node.tail.longest_rest = NEVER
@@ -238,7 +238,7 @@ async def test_the_cursor_of_one_who_waits_moves_on(address: str) -> None:
             waiting = asyncio.create_task(some(other, 1))
             await visit(engine, "a")
             [event] = [await anext(follower)]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while other.cursor < event.cursor:  # noqa: ASYNC110 - nobody tells when a cursor moves
                     await asyncio.sleep(0)
             await visit(engine, "a", tenant="other")

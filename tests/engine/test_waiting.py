@@ -42,7 +42,7 @@ async def test_who_waits_goes_on_in_a_state_or_at_the_end(
             (await life.tenant.send("r", event)).unwrap()
             if state == found:
                 break
-        assert (await asyncio.wait_for(waits, 10)).state == found
+        assert (await asyncio.wait_for(waits, 60)).state == found
         assert life.node.engine._watchers == []
 
 
@@ -67,7 +67,7 @@ async def test_what_another_process_does_is_seen(
         await other.open()
         (await other.tenant().send("r", Road.enter())).unwrap()
         await other.stop()
-        assert (await asyncio.wait_for(waits, 10)).state == "ramp"
+        assert (await asyncio.wait_for(waits, 60)).state == "ramp"
 
 
 async def test_who_waits_for_what_there_is_not_is_told(database: str, clock: FakeClock) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
+LONGEST = 60
 PRODUCE = 0
 REFUSED = 44
 """POLICY_VIOLATION: the policy may change."""
@@ -92,21 +93,21 @@ class KafkaCluster:
         errors = (c_int * times)(*[error] * times)
         self._lib.rd_kafka_mock_push_request_errors_array(self._cluster, PRODUCE, times, errors)
 
-    async def read(self, *topics: str, count: int) -> list[Message]:
-        """The first messages of topics; raises TimeoutError when there are not that many."""
-        return await asyncio.to_thread(self._read, topics, count)
+    async def read(self, *topics: str, count: int = 1, last: str = "") -> list[Message]:
+        """The first messages of topics, at least up to one that holds `last`; raises TimeoutError."""
+        return await asyncio.to_thread(self._read, topics, count, last.encode())
 
-    def _read(self, topics: tuple[str, ...], count: int) -> list[Message]:
+    def _read(self, topics: tuple[str, ...], count: int, last: bytes) -> list[Message]:
         consumer = Consumer({**self.config, "group.id": "test", "fetch.wait.max.ms": 20, "log_level": 0})
-        known = [consumer.list_topics(topic, 10).topics[topic] for topic in topics]
+        known = [consumer.list_topics(topic, LONGEST).topics[topic] for topic in topics]
         # Without a group, which would take its time to form.
         places = [(topic.topic, number) for topic in known for number in topic.partitions]
         consumer.assign([TopicPartition(*place, OFFSET_BEGINNING) for place in places])
         seen: list[Message] = []
-        give_up = time.monotonic() + 30
-        while len(seen) < count:
+        give_up = time.monotonic() + LONGEST
+        while len(seen) < count or not any(last in (message.value() or b"") for message in seen):
             if time.monotonic() > give_up:
-                raise TimeoutError(f"{len(seen)} messages, not {count}")
+                raise TimeoutError(f"{len(seen)} messages, not {count}, or none of {last!r}")
             seen += [message for message in consumer.consume(500, 0.1) if message.error() is None]
         seen += [message for message in consumer.consume(500, 0.1) if message.error() is None]
         consumer.close()

@@ -44,7 +44,7 @@ class RedisProcess:
     async def start(self) -> None:
         """Start on what is in the folder, and wait until it answers."""
         self._spawn()
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not await self._answers():
                 assert self._process.poll() is None, "redis-server has ended"
 

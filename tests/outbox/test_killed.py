@@ -5,6 +5,7 @@ import json
 import signal
 import subprocess
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
 from headway.store import migrate
 from headway.store.sqlite import SqliteStore, sqlite_database
+from tests.clocks import Ahead
 from tests.outbox.world import Reader, publish, until_idle
 
 KILLED = """
@@ -36,7 +38,7 @@ async def take(message):
 
 async def main():
     async with Engine(SqliteStore(sys.argv[1])) as engine:
-        relay = Relay(engine, Subscriber("reader", take, begins="first"), lease="1s", page=2)
+        relay = Relay(engine, Subscriber("reader", take, begins="first"), lease="1h", page=2)
         while True:
             await relay.turn()
 
@@ -57,11 +59,10 @@ def test_a_process_that_is_killed_after_a_delivery_repeats_it_with_the_same_id(t
             await publish(engine.store, "a", "one", "two", "three", "four")
 
     async def go_on() -> Reader:
-        reader = Reader()
-        async with Engine(SqliteStore(path)) as engine:
-            relay = Relay(engine, Subscriber("reader", reader, begins="first"))
-            while not reader.taken:
-                await until_idle(relay)
+        reader, clock = Reader(), Ahead()
+        clock.ahead = timedelta(hours=1)  # by then the one that was killed has lost its lease
+        async with Engine(SqliteStore(path, clock)) as engine:
+            await until_idle(Relay(engine, Subscriber("reader", reader, begins="first")))
         return reader
 
     asyncio.run(prepare())

@@ -77,13 +77,13 @@ async def test_a_channel_is_made_of_the_message(store: Store, redis: RedisProces
     """Each user hears of its own tasks, in order."""
     async with Redis.from_url(redis.url, decode_responses=True) as client, client.pubsub() as ear:
         await ear.subscribe("tasks:ann")
-        await ear.get_message(timeout=10)
+        await ear.get_message(timeout=60)
         relay = relay_to(store, RedisChannel("users", "tasks:{userId}", redis.url, **FIRST))
         await publish(store, "t1", "task.begun", data={"userId": "ann"}, kind="live")
         await publish(store, "t2", "task.begun", data={"userId": "bob"}, kind="live")
         await publish(store, "t1", "task.done", data={"event": "x", "data": {"userId": "ann"}})
         await until_idle(relay)
-        heard = [await ear.get_message(timeout=10) for _ in range(2)]
+        heard = [await ear.get_message(timeout=60) for _ in range(2)]
         assert [json.loads(each["data"])["type"] for each in heard if each] == ["task.begun", "task.done"]
         assert await ear.get_message(timeout=0) is None
         assert relay.tally["delivered"] == 3
@@ -197,7 +197,7 @@ async def test_what_may_not_be_published_is_not_overtaken(store: Store, redis: R
         for instance in ("a", "b"):
             await publish(store, instance, "closed", "open")
         await until_idle(relay)
-        heard = [await ear.get_message(timeout=10) for _ in range(3)]
+        heard = [await ear.get_message(timeout=60) for _ in range(3)]
         assert [each["channel"] for each in heard if each and each["type"] == "message"] == ["open:b"]
         assert await ear.get_message(timeout=0) is None
         waiting = [(letter.instance, letter.name) for letter in await store.letters(LetterQuery())]

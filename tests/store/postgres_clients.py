@@ -37,6 +37,6 @@ async def someone(address: str) -> AsyncIterator[asyncpg.Connection]:
 
 async def until_waiting(address: str, count: int = 1) -> None:
     """Come back when so many clients wait for a lock."""
-    async with someone(address) as observer, asyncio.timeout(20):
+    async with someone(address) as observer, asyncio.timeout(60):
         while await observer.fetchval(WAITING) < count:
             pass

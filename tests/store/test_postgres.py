@@ -47,7 +47,7 @@ from headway.testing.store_contract.place import (
     instance,
     work,
 )
-from tests.store.postgres_clients import opened, someone, until_waiting
+from tests.store.postgres_clients import WAITING, opened, someone, until_waiting
 from tests.store.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-17")
@@ -57,6 +57,8 @@ PLAN = ("acme", "plan", "p1")
 FEW = {"created": INSTANCE, "timers": TIMER, "work": WORK, "asks": ASK}
 LOCK_ROWS = "SELECT FROM instance FOR UPDATE"
 LOCK_TABLE = "LOCK TABLE instance"
+LOOKS_FOR_DEADLOCKS = "3s"
+"""After so long, once, who waits for a lock: what makes the circle must have happened by then."""
 
 
 @pytest.fixture
@@ -118,7 +120,7 @@ async def test_a_connection_cut_by_the_server_is_made_anew(
     await store.run(writing(created=[instance(snapshot="0")]))
     async with someone(postgres_address) as admin:
         await admin.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'headway'"
+            "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity WHERE application_name = 'headway'"
         )
     await store.run(counted(1))
     assert (await found(store, instances={KEY})).instances[KEY].snapshot == "1"
@@ -140,7 +142,8 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
     await store.run(writing(created=[instance("a", snapshot="0"), instance("b", snapshot="0")]))
     unit = Counting("a", "b")
     async with (
-        opened(postgres_address) as node,
+        asyncio.timeout(120),
+        opened(f"{postgres_address}&deadlock_timeout={LOOKS_FOR_DEADLOCKS}") as node,
         someone(postgres_address) as first,
         someone(postgres_address) as second,
     ):
@@ -152,7 +155,8 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
         await until_waiting(postgres_address)  # for a, which it has read without a lock
         await first.execute("COMMIT")
         await unit.again.wait()
-        await until_waiting(postgres_address)  # for b, now that it holds a
+        while not await first.fetchval(WAITING):  # for b, now that it holds a
+            pass
         await second.execute("SELECT FROM instance WHERE id = 'a' FOR UPDATE; COMMIT")
         await task
     assert unit.begun == 3

@@ -74,7 +74,7 @@ async def test_unlimited_work_does_not_wait_for_a_claim_of_a_key(
     async with someone(postgres_address) as other:
         await other.execute("BEGIN")
         await other.fetch(LOCK, ALL_LOCKS)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             rows = await store.claim_work(Claim("w", ("default",), 20))
     assert [row.id for row in rows] == ["free"]
 
@@ -101,7 +101,7 @@ async def test_nodes_that_claim_and_finish_never_exceed_a_limit(
                 await at.run(writing(work_gone=[(row.tenant, row.id) for row in rows]))
                 done.extend(row.id for row in rows)
 
-    async with opened(postgres_address) as second, asyncio.timeout(60):
+    async with opened(postgres_address) as second, asyncio.timeout(120):
         await asyncio.gather(*(worker(f"w{n}", (store, second)[n % 2]) for n in range(6)))
     assert sorted(done) == sorted(row.id for row in items)
 

@@ -25,7 +25,7 @@ OTHER = ("acme", "i2")
 ASKED = ("acme", REQUEST.key)
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 END_WAITING = (
-    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    "SELECT pg_terminate_backend(pid, 60000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND wait_event_type = 'Lock'"
 )
 

@@ -162,7 +162,7 @@ async def test_a_reader_beside_many_writers_sees_each_message_once_and_in_order(
         while len(reader.seen) < len(units):
             await reader.read()
 
-    async with opened(postgres_address) as second, asyncio.timeout(60):
+    async with opened(postgres_address) as second, asyncio.timeout(120):
         nodes = (store, second)
         work = [
             start_early(nodes[n % 2], unit) if n % 3 == 0 else nodes[n % 2].run(unit)
@@ -241,7 +241,7 @@ class Ear:
 
 async def test_what_another_process_announces_is_heard(store: PostgresStore, postgres_address: str) -> None:
     """Each topic once, by all that listen, but not by the one that said it."""
-    async with opened(postgres_address) as second, asyncio.timeout(20):
+    async with opened(postgres_address) as second, asyncio.timeout(60):
         mine, theirs, also = Ear(), Ear(), Ear()
         await store.listen(mine)
         await second.listen(theirs)
@@ -258,7 +258,7 @@ async def test_a_listener_that_was_cut_off_hears_again(store: PostgresStore, pos
     """Its connection is made anew; what was said in between is lost, as a hint may be."""
     ear = Ear()
     await store.listen(ear)
-    async with someone(postgres_address) as admin, opened(postgres_address) as second, asyncio.timeout(20):
+    async with someone(postgres_address) as admin, opened(postgres_address) as second, asyncio.timeout(60):
         await admin.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE application_name = 'headway' AND query LIKE 'LISTEN%'"
@@ -274,7 +274,7 @@ async def test_a_closed_store_hears_nothing_and_leaves_no_connection(postgres_ad
         await store.listen(Ear())
     with pytest.raises(StoreUnavailableError):
         await store.listen(Ear())
-    async with someone(postgres_address) as admin, asyncio.timeout(20):
+    async with someone(postgres_address) as admin, asyncio.timeout(60):
         while await admin.fetchval(
             "SELECT count(*) FROM pg_stat_activity"
             " WHERE application_name = 'headway' AND datname = current_database()"

@@ -110,7 +110,7 @@ async def test_reads_run_beside_a_unit(kept: SqliteStore) -> None:
 
     def decide(_: Found) -> Changes:
         loop.call_soon_threadsafe(begun.set)
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return Changes(created=[INSTANCE])
 
     task = asyncio.create_task(kept.run(Act(decide)))
@@ -128,7 +128,7 @@ def test_a_loop_that_ends_leaves_the_unit_whole(path: Path) -> None:
     go_on = threading.Event()
 
     def decide(_: Found) -> Changes:
-        assert go_on.wait(10)
+        assert go_on.wait(60)
         return Changes(created=[INSTANCE], history=[HISTORY])
 
     async def leave() -> None:
@@ -214,7 +214,7 @@ async def test_two_processes_on_one_file_lose_no_update(path: Path, kept: Sqlite
     await kept.run(writing(created=[instance(snapshot="0")]))
     both = [process(path, "for _ in range(60):\n    await store.run(counted(1))") for _ in range(2)]
     for each in both:
-        each.communicate(timeout=60)
+        each.communicate(timeout=120)
     row = await kept.instance(KEY)
     assert [each.returncode for each in both] == [0, 0]
     assert row
@@ -259,7 +259,7 @@ limit(resource.RLIM_INFINITY)
 await store.run(writing(created=[instance("big", snapshot="x" * 1_000_000)]))
 """
     ended = process(path, body)
-    printed, _ = ended.communicate(timeout=60)
+    printed, _ = ended.communicate(timeout=120)
     assert printed.splitlines() == ["True True", "None"]
     assert await kept.instance(("acme", "big"))
 

@@ -308,9 +308,8 @@ async def test_the_context_is_read_once(world: World) -> None:
         names = (work.id, work.tenant, work.instance, work.state, work.handler, work.attempt)
         assert names == ("a:1:0", TENANT, "a", "reading", "do", 1)
 
-    async with world.engine(Crawl) as engine:
-        breakable = Breakable(engine.store)
-        engine.store = cast("Store", breakable)
+    breakable = Breakable(world.place.store(world.clock))
+    async with Engine(cast("Store", breakable), (Crawl,)) as engine:
         await begun(engine, "a", chart=Crawl, site="s")
         await worked(world.worker(engine, handling(handler)))
         assert seen == [{"site": "s"}] * 3

@@ -381,13 +381,19 @@ async def test_a_thread_that_does_not_end_keeps_its_lease(world: World) -> None:
 
     async with world.engine() as engine:
         await begun(engine, "a", "b")
-        worker = world.worker(engine, handling(handler))
+        worker = world.worker(engine, handling(handler), patience=3_600)
         assert await worker.turn()
         await moments()
+        tasks = {running.row.instance: running.task for running in worker._attempts.held.values()}
+        patient = asyncio.create_task(worker.drain())
+        assert tasks["b"]
+        await tasks["b"]
+        worker.patience = 0
         await worker.drain()
         rows = await engine.store.work(WorkQuery(tenant=TENANT))
         assert {row.instance: row.worker for row in rows} == {"a": worker.id, "b": None}
         goes_on.set()
+        await patient
         await worker.settled()
 
 

@@ -81,14 +81,14 @@ class Connection:
     async def transaction(self) -> AsyncIterator[None]:
         """All that is written within stays, or nothing when it raises."""
         transaction = self._raw.transaction()
-        await self._call(transaction.start())
+        await self._call(_done(transaction.start))
         try:
             yield
         except BaseException:
             with suppress(StoreError):  # the error that led here says more
-                await self._call(transaction.rollback())
+                await self._call(_done(transaction.rollback))
             raise
-        await self._call(transaction.commit(), commits=True)
+        await self._call(_done(transaction.commit), commits=True)
 
     async def _call(self, answer: Awaitable[T], *, commits: bool = False) -> T:
         was_closed = self._raw.is_closed()
@@ -96,6 +96,11 @@ class Connection:
             return await answer
         except DATABASE_ERRORS as error:
             raise translated(error, committing=commits and not was_closed) from error
+
+
+async def _done(step: Callable[[], Awaitable[T]]) -> T:
+    """A step of the driver, which refuses some before there is anything to wait for."""
+    return await step()
 
 
 class Connections:

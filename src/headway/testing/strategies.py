@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, get_type_hints
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from inspect import signature
+from types import UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from hypothesis import strategies as st
 
@@ -70,7 +72,11 @@ class _Options:
     def _option(self, happening: Happening) -> Option:
         def take(draw: st.DrawFn, journey: Journey) -> None:
             journey.advance_to(_ready(journey, happening.event))
-            journey.attempt(replace(happening.event, data=self._data(draw, journey, happening)))
+            try:
+                data = self._data(draw, journey, happening)
+            except ValueError:
+                return  # a type may ask for more than its fields tell, and refuse what was made
+            journey.attempt(replace(happening.event, data=data))
 
         return take
 
@@ -94,10 +100,42 @@ class _Options:
 
 
 def _values(kind: Any) -> st.SearchStrategy[Any]:
-    """Values of a type; a field that may be anything is some JSON."""
-    hints = get_type_hints(kind) if isinstance(kind, type) else {}
-    free = {name: JSON for name, hint in hints.items() if hint is Any}
-    return st.builds(kind, **free) if free else st.from_type(kind)
+    """Values of a type; what may be anything, also within, is some JSON."""
+    if kind is Any:
+        return JSON
+    if not _is_free(kind):
+        return st.from_type(kind)
+    made = CONTAINERS.get(get_origin(kind))
+    if made is not None:
+        return made(*map(_values, get_args(kind)))
+    free = {name: _values(hint) for name, hint in _fields(kind) if _is_free(hint, (kind,))}
+    return st.builds(kind, **free)
+
+
+def _is_free(kind: Any, within: tuple[Any, ...] = ()) -> bool:
+    """Whether a type, one of its parts or one of its fields may be anything; `within` are those it is in."""
+    if kind in within:
+        return False
+    parts = get_args(kind) or [hint for _, hint in _fields(kind)]
+    return kind is Any or any(_is_free(part, (*within, kind)) for part in parts)
+
+
+def _fields(kind: Any) -> list[tuple[str, Any]]:
+    """What values of a class are made of."""
+    if not isinstance(kind, type) or not hasattr(kind, "__annotations__"):
+        return []
+    wanted = signature(kind).parameters
+    return [(name, hint) for name, hint in get_type_hints(kind).items() if name in wanted]
+
+
+CONTAINERS: dict[Any, Callable[..., st.SearchStrategy[Any]]] = {
+    list: st.lists,
+    dict: st.dictionaries,
+    Sequence: st.lists,
+    Mapping: st.dictionaries,
+    Union: st.one_of,
+    UnionType: st.one_of,
+}
 
 
 def _ready(journey: Journey, event: Event) -> Any:
