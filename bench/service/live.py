@@ -39,7 +39,8 @@ SHORT, LONG = 126, 127
 PING, PONG = 0x89, 0x8A
 IS_EVENT = b'"type":"transition"'
 SAMPLE = {
-    "id": "0-1000", "type": "transition", "tenant": "default", "chart": "Counter", "version": 1,
+    "id": "y9rgYOUncw44MZXqyT6cXahcVGTJ5pzAOP5ZvocfoZOLhfNtUQYH_eq8ttc",
+    "type": "transition", "tenant": "default", "chart": "Counter", "version": 1,
     "instance": "one", "owner": None, "seq": 1_000, "row": 0, "event": "flip", "transition": "flip",
     "from": "on", "to": "off",
     "actor": "system", "at": "2026-01-01T00:00:00.000000Z", "reason": None, "attempt": 0, "data": None,

@@ -20,6 +20,7 @@ class Lifecycle:
     """Charts, the handlers of their work, where their messages go, and the facts that their guards need.
 
     `routers` are routes of its own (FastAPI's `APIRouter`), which the service serves beside its general ones.
+    `meters` count what is its own (`headway.telemetry.metrics.Meter`); the service tells it in its metrics.
     """
 
     charts: Sequence[Charted] = ()
@@ -27,6 +28,7 @@ class Lifecycle:
     destinations: Sequence[Destination | Endpoint] = ()
     facts: Given = field(default_factory=dict)
     routers: Sequence[Any] = ()
+    meters: Sequence[Callable[[Any, Any], Callable[[], Iterable[Any]]]] = ()
 
     def __post_init__(self) -> None:
         """Raises InputError for what is no chart, and for handlers that are none."""
@@ -66,6 +68,7 @@ def together(lifecycles: Iterable[Lifecycle]) -> Lifecycle:
         destinations=[each for part in parts for each in part.destinations],
         facts=facts,
         routers=[router for part in parts for router in part.routers],
+        meters=[meter for part in parts for meter in part.meters],
     )
 
 

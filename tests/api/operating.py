@@ -147,7 +147,7 @@ async def operated(database: str) -> AsyncIterator[Floor]:
     """A service on a free port for the length of a block."""
     shop = Shop()
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(120),
         Node(database, CHARTS, destinations=[Subscriber("shop", shop.take)]) as node,
         Access(node.engine.store, rate=UNHURRIED) as access,
     ):

@@ -1,7 +1,8 @@
 """A service for tests: the sample charts on the real server, and clients with keys."""
 
 import socket
-from collections.abc import AsyncIterator, Iterable
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -57,19 +58,21 @@ async def serving(
     *,
     limits: Limits | None = None,
     rate: Rate = UNHURRIED,
+    patience: float = 2,
+    monotonic: Callable[[], float] = time.monotonic,
     tokens: Verifier | None = None,
 ) -> AsyncIterator[Service]:
     """A service on a free port for the length of a block."""
     async with (
         Node(database, charts, secrets=["a secret for links"]) as node,
-        Access(node.engine.store, rate=rate, tokens=tokens) as access,
+        Access(node.engine.store, rate=rate, tokens=tokens, monotonic=monotonic) as access,
     ):
         admin = await access.keyring.make("default", ROOT, ["admin"])
         listening = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         app = application(node, access, limits=limits)
         async with (
-            served(app, listening, patience=2),
+            served(app, listening, patience=patience),
             client_of(url, admin.text) as client,
         ):
             yield Service(url, node, access, client, app)

@@ -11,7 +11,7 @@ import pytest
 from headway import Actor
 from headway.api.problem_kinds import KINDS
 from tests.api.asking import ANN, BOB, CARL, CHARTS, ROBOT
-from tests.api.serving import Service, serving
+from tests.api.serving import Service, client_of, serving
 
 pytestmark = pytest.mark.mission("ENG-8", "ENG-14")
 
@@ -213,7 +213,7 @@ async def link(service: Service, ask: str, actor: Actor = ANN, lasts: str = "1d"
 async def test_a_link_needs_no_login(service: Service) -> None:
     """Who has it sees what is asked and answers, once; looking uses nothing up."""
     token = await link(service, await asked(service))
-    async with httpx.AsyncClient(base_url=service.url) as anybody:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as anybody:
         for _ in range(2):
             told = (await anybody.get(f"/v1/links/{token}")).json()
             assert (told["person"], told["shows"]["purpose"], told["closed"]) == ("ann", "sea", False)
@@ -233,7 +233,7 @@ async def test_a_link_needs_no_login(service: Service) -> None:
 async def test_a_link_only_answers(service: Service) -> None:
     """It neither claims nor speaks for the engine, and a key is not asked for nor looked at."""
     token = await link(service, await asked(service))
-    async with httpx.AsyncClient(base_url=service.url, headers={"Authorization": "Bearer x"}) as anybody:
+    async with client_of(service.url, "x") as anybody:
         for name in ("ask.claim", "ask.delegate"):
             answer = await anybody.post(f"/v1/links/{token}", json={"answer": name, "data": {"to": "eve"}})
             assert (answer.status_code, answer.json()["code"]) == (403, "link")
@@ -247,7 +247,7 @@ async def test_a_false_link_is_refused(service: Service) -> None:
     body, _, signature = good.partition(".")
     other, _, _ = (await link(service, ask, BOB)).partition(".")
     false = [over, f"{other}.{signature}", f"{body}.", body, good[:-2], good + "A", "x", "%00", "x" * 3_900]
-    async with httpx.AsyncClient(base_url=service.url) as anybody:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as anybody:
         for token in false:
             for answer in (
                 await anybody.get(f"/v1/links/{token}"),

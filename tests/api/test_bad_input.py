@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from base64 import urlsafe_b64decode
 from collections.abc import AsyncIterator
 
 import httpx
 import pytest
 
+from headway.api.cursors import cursor_text
 from headway.api.problem_kinds import KINDS
 from tests.api.serving import Service
 
@@ -16,6 +18,9 @@ JSON = {"Content-Type": "application/json"}
 BODIES = [
     (b"", 400, "malformed"),
     (b"{", 400, "malformed"),
+    (b'{"a":', 400, "malformed"),
+    (b'{"event": 1, ', 400, "malformed"),
+    (b'{"a": 1} x', 400, "malformed"),
     (b'{"event": "a"} x', 400, "malformed"),
     (b"\xff\xfe", 400, "malformed"),
     (b'{"event": "\\ud800"}', 400, "malformed"),
@@ -184,6 +189,35 @@ async def test_a_method_that_a_path_does_not_take_is_told_with_those_it_takes(se
         assert answer.headers["allow"] == allow
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [(EVENTS, {"event": "flip"}), ("/v1/instances", {"chart": "Counter"}), ("/v1/instances/e1/cancel", {})],
+    ids=["hot", "hot creation", "other"],
+)
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [("Idempotency-Key", ("a", "b")), ("Idempotency-Key", ("a", "a")), ("If-Match", ('"9"', "*"))],
+    ids=str,
+)
+async def test_a_doubled_header_is_refused(
+    service: Service, path: str, body: dict[str, str], *, name: str, values: tuple[str, str]
+) -> None:
+    """Which of the two was meant nobody knows, so nothing is done, by whichever way the request comes."""
+    client = await begun(service)
+    headers = [(name, value) for value in values]
+    for content in (json.dumps(body).encode(), _in_parts(json.dumps(body).encode())):
+        answer = await client.post(path, content=content, headers=[*headers, *JSON.items()])
+        problem = check(answer, 422, "invalid")
+        assert problem["errors"] == [{"place": f"header.{name}", "message": "it is given once"}]
+    assert (await client.get("/v1/instances/e1")).headers["etag"] == '"1"'
+    assert len((await client.get("/v1/instances")).json()["items"]) == 1
+
+
+async def _in_parts(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 5):
+        yield body[start : start + 5]
+
+
 @pytest.mark.parametrize("cursor", ["x", "", "WyJoaXN0b3J5IiwxXQ", "W10", "\x00", "ä", "A" * 999])
 async def test_a_cursor_that_is_none_is_refused(service: Service, cursor: str) -> None:
     """A forged cursor, or one of another route, is 422."""
@@ -199,9 +233,53 @@ async def test_a_cursor_of_another_tenant_tells_nothing(service: Service) -> Non
         check(await other.get("/v1/instances", params={"cursor": following}), 422, "cursor")
 
 
+@pytest.mark.mission("ENG-14")
+async def test_a_cursor_of_a_history_does_not_count_the_steps_of_others(service: Service) -> None:
+    """It holds no place among all lines, and another tenant's is as wrong as a forged one."""
+    history = "/v1/instances/e1/history"
+    async with service.as_("admin", tenant="other") as other:
+        for client in (await begun(service), other):
+            await client.post("/v1/instances", json={"chart": "Counter", "id": "e1"})
+            await client.post(EVENTS, json={"event": "flip"})
+        theirs = (await other.get(f"{history}?limit=1")).json()["next"]
+    first = (await service.client.get(f"{history}?limit=1")).json()
+    rest = (await service.client.get(history, params={"cursor": first["next"]})).json()
+    assert [line["seq"] for line in (*first["items"], *rest["items"])] == [1, 2]
+    named, place = json.loads(urlsafe_b64decode(first["next"] + "=="))
+    assert (named, len(place)) == ("history", 59)
+    for cursor in (
+        theirs,
+        cursor_text("history", 1),
+        cursor_text("history", "1"),
+        cursor_text("letters", place),
+    ):
+        problem = check(await service.client.get(history, params={"cursor": cursor}), 422, "cursor")
+        assert problem["detail"] == "this is no cursor of this route"
+
+
 @pytest.mark.parametrize(
     "query",
-    ["limit=0", "limit=501", "limit=x", "limit=1&limit=2", "ended=1", "ended=yes", "unknown=1", "stauts=a"],
+    [
+        *(
+            "limit=0",
+            "limit=501",
+            "limit=x",
+            "limit=1.0",
+            "limit=%2B1",
+            "limit=1_0",
+            "limit=%201",
+            "limit=01",
+        ),
+        *(
+            "limit=",
+            "limit=" + "9" * 5_000,
+            "limit=1&limit=2",
+            "ended=1",
+            "ended=yes",
+            "unknown=1",
+            "stauts=a",
+        ),
+    ],
 )
 async def test_a_query_is_as_strict_as_a_body(service: Service, query: str) -> None:
     """Numbers out of bounds, other words for true, unknown and doubled parameters are 422."""
@@ -242,7 +320,7 @@ async def raw(
     head = [line, f"Host: {host}", f"Authorization: {key}", "Content-Type: application/json", *headers]
     told = [f"Content-Length: {length or len(body)}", "Connection: close", "", ""]
     writer.write("\r\n".join([*head, *told]).encode("latin-1") + body)
-    answer = await asyncio.wait_for(reader.read(), 10)
+    answer = await asyncio.wait_for(reader.read(), 60)
     writer.close()
     return answer
 
@@ -276,7 +354,7 @@ async def test_what_comes_in_does_not_come_out_in_headers(service: Service) -> N
 
 async def test_without_a_credential_nothing_is_told(service: Service) -> None:
     """Every route under /v1 but the links is 401 without a key and with a forged one, before all else."""
-    async with httpx.AsyncClient(base_url=service.url) as nobody:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as nobody:
         document = (await nobody.get("/openapi.json")).json()
         for path, methods in document["paths"].items():
             if not path.startswith("/v1/") or path.startswith("/v1/links"):

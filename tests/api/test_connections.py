@@ -41,7 +41,7 @@ async def ended(connection: socket.socket) -> bytes:
     """What a connection has got when it is closed by the other side."""
     got, loop = b"", asyncio.get_running_loop()
     with connection, suppress(ConnectionError):
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while part := await loop.sock_recv(connection, 65_536):
                 got += part
     return got
@@ -183,7 +183,7 @@ async def test_what_is_under_way_is_finished_before_the_service_stops(tmp_path: 
             except Exception as error:  # noqa: BLE001 - how it ends is what is looked at
                 lost.append(error)
 
-    async with serving(database) as service:
+    async with serving(database, patience=60) as service:
         callers = [asyncio.create_task(hammer(service)) for _ in range(16)]
         await enough.wait()
     await asyncio.wait(callers)

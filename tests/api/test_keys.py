@@ -181,7 +181,7 @@ async def test_what_is_noted_of_a_key(service: Service) -> None:
 async def test_nothing_is_told_of_a_wrong_credential(service: Service, header: str | None) -> None:
     """Whatever is wrong, the answer is the same: 401, a challenge, and no hint."""
     headers = {} if header is None else {"Authorization": header.encode("latin-1")}
-    async with httpx.AsyncClient(base_url=service.url) as client:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as client:
         answer = await client.get("/v1/charts", headers=headers)  # type: ignore[arg-type]  # raw bytes
     known = await service.client.get("/v1/charts", headers={"Authorization": f"Bearer {ZEROS}"})
     assert answer.status_code == 401
@@ -218,7 +218,7 @@ async def test_another_tenants_key_is_as_unknown_as_none(service: Service, route
 
 async def test_a_key_has_its_rate(database: str) -> None:
     """Beyond it: 429, when to come back, and the policy; another key is not concerned."""
-    async with serving(database, rate=Rate(1, 2)) as service:
+    async with serving(database, rate=Rate(1, 2), monotonic=lambda: 1_000.0) as service:
         slow = (await service.access.keyring.make("default", ANN, ["read"])).text
         fast = (await service.access.keyring.make("default", ANN, ["read"], rate=1_000)).text
         async with client_of(service.url, slow) as client:

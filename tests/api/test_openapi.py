@@ -34,7 +34,7 @@ async def test_a_tester_that_knows_only_the_document_finds_nothing(service: Serv
         *(sys.executable, "-m", "schemathesis.cli"),
         *("--config-file", str(HERE / "schemathesis.toml")),
         *("run", f"{service.url}/openapi.json", "--checks", "all", "--phases", PHASES, *excluded),
-        *("--max-time", str(SECONDS), "--request-timeout", "10", "--no-color", "--seed", "5"),
+        *("--max-time", str(SECONDS), "--request-timeout", "60", "--no-color", "--seed", "5"),
         env={**os.environ, "SERVICE": service.url, "KEY": key, "HOOKS": str(HERE / "schemathesis_hooks.py")},
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
@@ -138,5 +138,18 @@ async def test_the_page_of_routes_tells_every_field_of_every_body(service: Servi
 async def test_what_is_asked_for_by_a_body_has_an_example(service: Service) -> None:
     """For all that people and those who make keys do."""
     document = await document_of(service)
-    for path in ("/v1/asks/{id}/claim", "/v1/asks/{id}/delegate", "/v1/asks/{id}/answer", "/v1/keys"):
+    asks = [f"/v1/asks/{{id}}/{act}" for act in ("claim", "delegate", "answer", "link")]
+    for path in (*asks, "/v1/keys"):
         assert document["paths"][path]["post"]["requestBody"]["content"]["application/json"]["examples"]
+
+
+@pytest.mark.parametrize("database", ["sqlite"], indirect=True)
+async def test_a_link_that_was_made_leads_to_its_answer(service: Service) -> None:
+    """By its token, to the operations that show it and answer it; and every ask leads to a link."""
+    paths = (await document_of(service))["paths"]
+    made = paths["/v1/asks/{id}/link"]["post"]["responses"]["201"]["links"]
+    assert {name: link["parameters"] for name, link in made.items()} == {
+        "open_link": {"token": "$response.body#/token"},
+        "answer_link": {"token": "$response.body#/token"},
+    }
+    assert "make_link" in paths["/v1/asks"]["get"]["responses"]["200"]["links"]

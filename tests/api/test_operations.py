@@ -1,7 +1,7 @@
 """Open work, timers and workers, as operators see them."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
 from typing import Any
@@ -10,8 +10,15 @@ from urllib.parse import quote
 import httpx
 import pytest
 
+from headway.api import operations
 from headway.api.cursors import cursor_text
+from headway.api.seals import seal_for
 from headway.api.workers import remote_of
+from headway.engine.engine import Engine
+from headway.engine.operations import hasten
+from headway.statechart.snapshot import work_done
+from headway.store.port import Attempt, Claim
+from headway.store.rows import Key
 from headway.worker.handlers import Handlers
 from headway.worker.worker import Worker
 from tests.api.operating import WORKER, Floor, Order, operated
@@ -83,12 +90,32 @@ async def test_work_that_waits_is_retried_at_once(floor: Floor) -> None:
         assert looking
         looking.cancel()
         retried = await desk.done(path_of(work, "/retry"))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(18):
             [item] = (await claiming).json()["items"]
         busy = await desk.post(path_of(work, "/retry"))
     assert (retried["attempt"], item["id"], item["attempt"]) == (2, work, 2)
     assert (busy.status_code, busy.json()["code"]) == (409, "not_possible")
     assert len(await floor.node.tenant().history("a")) == 3
+
+
+@pytest.mark.parametrize("ends", [False, True])
+async def test_who_is_quicker_than_the_answer_to_a_retry_is_no_conflict(
+    floor: Floor, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    """Work that a worker has taken, or even done, since it was made due was made due."""
+    work = await floor.failing("a")
+
+    async def overtaken(engine: Engine, attempts: Sequence[Attempt]) -> Sequence[Key]:
+        hastened = await hasten(engine, attempts)
+        [row] = await engine.store.claim_work(Claim("quick", ("default",), 1))
+        if ends:
+            (await engine.send(row.tenant, row.instance, work_done(row.id, row.attempt))).unwrap()
+        return hastened
+
+    monkeypatch.setattr(operations, "hasten", overtaken)
+    async with floor.operator() as desk:
+        retried = await desk.done(path_of(work, "/retry"))
+    assert (retried["id"], retried["attempt"], retried["worker"]) == (work, 2, None if ends else "quick")
 
 
 async def test_what_is_due_already_stays_so(floor: Floor) -> None:
@@ -201,7 +228,9 @@ async def test_only_operators_operate(floor: Floor, scope: str) -> None:
         "letters?dead=maybe",
         "letters?destination=%00",
         f"letters?cursor={cursor_text('letters', [0, 'a'])}",
-        f"letters?cursor={cursor_text('letters', [2**63, 'a'])}",
+        f"letters?cursor={cursor_text('letters', [1, 'a'])}",
+        f"letters?cursor={cursor_text('letters', ['1', 'a'])}",
+        f"letters?cursor={cursor_text('letters', [seal_for(b'?', 'default').close('letters', 1), 'a'])}",
         f"letters?cursor={cursor_text('letters', [1, chr(0)])}",
         "workers?limit=1",
         f"work/{'x' * 501}",

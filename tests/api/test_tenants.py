@@ -42,6 +42,7 @@ NAMING: dict[str, Call] = {
     "release_ask": _asks("release"),
     "delegate_ask": _asks("delegate", {"to": "eve"}),
     "answer_ask": _asks("answer", {"answer": "grant"}),
+    "make_link": _asks("link", {"person": "eve"}),
     "get_key": Call("GET", "/v1/keys/{key}"),
     "rotate_key": Call("POST", "/v1/keys/{key}/rotate"),
     "revoke_key": Call("POST", "/v1/keys/{key}/revoke"),

@@ -7,15 +7,21 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from queue import Queue
 from typing import IO, Self
 
+import httpx
+
 ROOT = Path(__file__).resolve().parents[2]
 SECONDS = 60.0
 PASSED = 3
+
+
+def calls(address: str, key: str) -> httpx.Client:
+    """A client of a service."""
+    return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=SECONDS)
 
 
 class Running:
@@ -30,7 +36,6 @@ class Running:
     ) -> None:
         """`listening` is passed on as a service manager does it: as file 3, to this very process."""
         kept = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        self.started_at = time.monotonic()
         self.process = subprocess.Popen(
             ["/bin/sh", "-c", 'LISTEN_PID=$$ exec "$@"', "sh", sys.executable, "-m", "headway", *arguments],
             cwd=folder,
@@ -86,10 +91,21 @@ class Running:
         assert found
         return int(found[1]) / 1_024
 
+    def processor_time(self) -> float:
+        """How many seconds of a processor it has used: who else runs on the machine does not count."""
+        fields = Path(f"/proc/{self.process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def end(self, number: int = signal.SIGTERM) -> int:
-        """Tell it to end, and wait; its exit code."""
+        """Tell it to end, and wait; its exit code, when all that it has said was heard."""
         self.process.send_signal(number)
-        return self.process.wait(SECONDS)
+        code = self.process.wait(SECONDS)
+        self._hear_out()
+        return code
+
+    def _hear_out(self) -> None:
+        for reader in self._readers:
+            reader.join(SECONDS)
 
     def __enter__(self) -> Self:
         return self
@@ -97,8 +113,7 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        for reader in self._readers:
-            reader.join(SECONDS)
+        self._hear_out()
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()

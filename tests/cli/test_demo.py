@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -15,14 +14,14 @@ import pytest
 from headway.lifecycles.demo.chart import Purchase
 from headway.statechart.check import check
 from tests.cli.conftest import Headway
-from tests.cli.running import ROOT, Running
+from tests.cli.running import ROOT, SECONDS, Running, calls
 
 pytestmark = pytest.mark.mission("ENG-8", "ENG-10", "ENG-15")
 
 SLOWEST_START = 2.0
 MOST_MEMORY = 120.0
-SLOW_MACHINE = 4.0
-"""Tests run beside each other, so that a start may take longer than the machine alone would need."""
+SLOW_MACHINE = 2.0
+"""A processor that runs other tests, too, gets less done in a second."""
 
 
 def printed_commands(printed: str) -> list[str]:
@@ -55,12 +54,11 @@ def test_what_it_prints_works_as_printed(folder: Path) -> None:
 
 
 def test_it_starts_soon_and_stays_small(folder: Path) -> None:
-    """The first answer comes within the time that is promised, and an idle service needs little memory."""
+    """All up to the first answer fits into the promised time, and an idle service needs little memory."""
     with Running("demo", "--no-traffic", "--port", "0", folder=folder) as demo:
         address = demo.ready()
-        assert httpx.get(f"{address}/ready").status_code == 200
-        took = time.monotonic() - demo.started_at
-        assert took < SLOWEST_START * SLOW_MACHINE
+        assert httpx.get(f"{address}/ready", timeout=SECONDS).status_code == 200
+        assert demo.processor_time() < SLOWEST_START * SLOW_MACHINE
         assert demo.memory() < MOST_MEMORY
         assert demo.end() == 0
 
@@ -68,8 +66,7 @@ def test_it_starts_soon_and_stays_small(folder: Path) -> None:
 def test_without_traffic_nothing_moves_by_itself(folder: Path, headway: Headway) -> None:
     """Nobody wishes for anything; what a visitor begins runs all the same."""
     with Running("demo", "--no-traffic", "--port", "0", folder=folder) as demo:
-        client = httpx.Client(base_url=demo.ready(), headers={"Authorization": f"Bearer {demo.key}"})
-        with client:
+        with calls(demo.ready(), demo.key) as client:
             assert client.get("/v1/instances").json()["items"] == []
             wish = {"item": "lamp", "price": 900, "employee": "you"}
             begun = client.post("/v1/instances", json={"chart": "Purchase", "id": "lamp", "context": wish})

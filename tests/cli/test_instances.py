@@ -1,18 +1,24 @@
 """Commands on the database: begin, move, look at and explain instances, on each kind of store."""
 
+import asyncio
 import json
 import re
 import sqlite3
 from contextlib import closing
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from headway.node import Node
 from tests.cli.conftest import Headway
+from tests.cli.shop import Order
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-6", "ENG-7", "ENG-8", "ENG-14")
 
 APP = "tests.cli.shop:lifecycle"
+SIGNED_BY = "a secret for links"
 
 
 @pytest.fixture
@@ -44,6 +50,35 @@ def test_a_life_from_the_command_line(shop: Headway) -> None:
     ]
     assert "approve" in shop("instances", "history", "o-1").out
     assert json.loads(shop("why", "o-1", "--json").out)["work"][0]["handler"] == "pay"
+
+
+@pytest.mark.mission("ENG-8")
+def test_a_link_is_made_on_the_command_line(
+    shop: Headway, database: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its token opens for the person and answers; without a secret, and for a closed ask, it says why not."""
+    shop("create", "Order", "o-1")
+    shop("send", "o-1", "submit")
+    made_for = ("link", "o-1:2:0", "--for", "eve", "--role", "manager")
+    without = shop(*made_for)
+    assert (without.code, "link_secrets" in without.err) == (2, True)
+    monkeypatch.setenv("HEADWAY_LINK_SECRETS", SIGNED_BY)
+    token = shop(*made_for, "--lasts", "2d").out.strip()
+    told = json.loads(shop(*made_for, "--json").out)
+    assert (told["ask"], told["person"], told["roles"]) == ("o-1:2:0", "eve", ["manager"])
+
+    async def by_link() -> tuple[str, timedelta, Any]:
+        node = Node(database, [Order], secrets=[SIGNED_BY])
+        async with node.opened():
+            link, _ = await node.asks.open_link(token)
+            lasts = link.expires_at - await node.engine.store.now()
+            return link.by.id, lasts, await node.asks.answer_link(token, "approve")
+
+    person, lasts, answer = asyncio.run(by_link())
+    assert (person, answer.states) == ("eve", ("paying",))
+    assert timedelta(days=1) < lasts <= timedelta(days=2)
+    closed = shop(*made_for)
+    assert (closed.code, "the ask o-1:2:0 is closed" in closed.err) == (2, True)
 
 
 def test_what_is_refused_says_why_and_ends_with_one(shop: Headway) -> None:
@@ -118,6 +153,9 @@ def test_the_tail_goes_on_from_where_it_is_told(shop: Headway) -> None:
         (("why", "gone"), "there is no instance gone"),
         (("send", "gone", "submit"), "there is no instance gone"),
         (("answer", "o-1:1:0"), "there is no instance o-1"),
+        (("link", "o-1:1:0", "--for", "eve"), "there is no ask o-1:1:0"),
+        (("link", "o-1:1:0", "--for", ""), "--for"),
+        (("link", "o-1:1:0", "--for", "eve", "--lasts", "soon"), "soon"),
         (("create", "Nix"), "no chart is called 'Nix'; registered: Order"),
         (("create", "Order", "--context", "{"), "--context is not JSON"),
         (("tail", "--since", "yesterday"), "not a cursor"),

@@ -13,7 +13,7 @@ import httpx
 import pytest
 
 from tests.cli.conftest import Headway
-from tests.cli.running import SECONDS, Running
+from tests.cli.running import SECONDS, Running, calls
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-10", "ENG-14", "ENG-17")
 
@@ -25,11 +25,6 @@ def migrated(database: str, headway: Headway) -> str:
     """A database with its schema."""
     assert headway("db", "up", "--database", database).code == 0
     return database
-
-
-def calls(address: str, key: str) -> httpx.Client:
-    """A client of a service."""
-    return httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=60)
 
 
 def test_one_process_does_it_all(migrated: str, folder: Path) -> None:
@@ -156,7 +151,7 @@ def test_metrics_are_for_those_who_may_see_them(tmp_path: Path, folder: Path) ->
             own = client.get("/metrics").text
         with calls(address, "let-me-see") as client:
             everything = client.get("/metrics").text
-        assert httpx.get(f"{address}/metrics").status_code == 401
+        assert httpx.get(f"{address}/metrics", timeout=SECONDS).status_code == 401
         with calls(address, "let-me-sea") as client:
             assert client.get("/metrics").status_code == 401
         assert service.end() == 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cProfile
 from collections.abc import Callable
 from typing import Any
 
@@ -233,6 +234,20 @@ def test_a_crashed_worker_is_replaced_while_the_job_runs_on(code: str) -> None:
 
 
 @pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize("code", ["crashed", "unrecoverable"])
+def test_who_stands_in_is_of_the_same_kind(code: str) -> None:
+    """A replacement has the places of the one that failed, and its supervisor as much patience with it."""
+    kind: dict[str, Any] = {"capacity": 3, "supervisor_timeout_seconds": 60.0}
+    world = world_with(0)
+    world.create(Worker, "w0", supervisor="boss", **kind)
+    world.send(Worker.start_task({}), "w0")
+    submit(world)
+    world.failed(code, "w0")
+    (other,) = [each.context for each in world.of.values() if each.context.get("stands_in_for") == "w0"]
+    assert {name: other[name] for name in kind} == kind
+
+
+@pytest.mark.mission("SUP-R")
 def test_an_error_of_the_task_fails_the_job_and_the_worker_is_replaced() -> None:
     """An unrecoverable error ends worker and job; its other tasks are done by the one in its place."""
     world = world_with(1, capacity=2)
@@ -284,6 +299,21 @@ def test_a_job_that_needs_many_does_not_keep_others_waiting() -> None:
 
 
 @pytest.mark.mission("SUP-RUN")
+def test_a_job_costs_no_more_calls_when_thousands_wait() -> None:
+    """What the supervisor does for one more job does not go through those that wait before it."""
+
+    def calls(waiting: int) -> int:
+        world = World(Job, Worker, Supervisor)
+        world.create(Supervisor, "boss", waiting={f"j{number}": 1 for number in range(waiting)})
+        profile = cProfile.Profile()
+        profile.runcall(world.send, Supervisor.job_waits({"job": "it", "count": 1}), "boss")
+        assert [*world.of["boss"].context["waiting"]][-1] == "it"
+        return sum(entry.callcount for entry in profile.getstats())
+
+    assert calls(2_000) < 2 * calls(20)
+
+
+@pytest.mark.mission("SUP-RUN")
 @pytest.mark.parametrize("event", ["pause", "terminate"])
 def test_a_worker_that_is_away_gets_nothing(event: str) -> None:
     """Nobody is allocated a worker that is paused or gone, and a paused one keeps its tasks."""
@@ -322,7 +352,7 @@ def test_a_canceled_job_is_not_given_workers() -> None:
     world.create(Worker, "w1", supervisor="boss")
     world.send(Worker.start_task({}), "w1")
     assert world.of["w1"].context["tasks"] == []
-    assert world.of["boss"].context["waiting"] == []
+    assert world.of["boss"].context["waiting"] == {}
 
 
 @pytest.mark.mission("SUP-J")

@@ -262,6 +262,23 @@ def test_a_restart_waits_until_the_old_processes_are_gone() -> None:
     assert (gone.snapshot.states, ready.snapshot.states) == (("deleting",), ("preparing",))
 
 
+@pytest.mark.mission("TSK-F4", "TSK-F5")
+def test_a_run_that_is_stopped_while_it_starts_over_does_not_begin_again() -> None:
+    """Stop is not lost while old processes go: the run is Stopped after that, and prepared when told to."""
+    world = run_with("a")
+    (old,) = world.children()
+    snapshot = world.of["it"]
+    for event in (TaskRun.restart(by=ANN), TaskRun.stop(by=ANN), child_changed(old, "Running", "Deleted")):
+        taken = step(TaskRun, snapshot, event, world.now)
+        assert isinstance(taken, Step)
+        snapshot = taken.snapshot
+    assert (snapshot.states, snapshot.work) == (("Stopped",), {})
+    for event in (TaskRun.resume(by=ANN), TaskRun.restart(by=ANN)):
+        again = step(TaskRun, snapshot, event, world.now)
+        assert isinstance(again, Step)
+        assert again.snapshot.states == ("preparing",)
+
+
 @pytest.mark.mission("TSK-M")
 @pytest.mark.parametrize(
     ("event", "code"), [(TaskRun.continue_(by=ANN), "already"), (TaskRun.resume(by=ANN), "already")]

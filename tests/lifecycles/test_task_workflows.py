@@ -6,7 +6,8 @@ import pytest
 
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.statechart.effects import Deliver, SpawnChild
-from headway.statechart.snapshot import person
+from headway.statechart.snapshot import child_changed, person
+from headway.statechart.step import Step, step
 from tests.lifecycles.processes import go
 from tests.lifecycles.world import World
 
@@ -107,6 +108,44 @@ def test_a_stopped_workflow_begins_no_node_even_when_a_run_has_failed() -> None:
     assert (world.status(), set(runs(world))) == ("Failed", {"bad", "a"})
     world.send(WorkflowRun.resume(by=ANN))
     assert set(runs(world)) == {"bad", "a", "b"}
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+@pytest.mark.parametrize("nodes_left", [True, False])
+def test_a_workflow_whose_runs_end_although_it_was_stopped(nodes_left: bool) -> None:  # noqa: FBT001 - a case
+    """A hook under way is not stopped: the workflow is Stopped after it and can be resumed, or is done."""
+    world = workflow({"a": [], "b": ["a"]} if nodes_left else {"a": []})
+    run = runs(world)["a"]
+    world.done(run, processes=[{"name": "p"}])
+    go(world, "done", to=world.children(run)[0])
+    world.send(WorkflowRun.stop(by=ANN))
+    assert world.status() == "Running"
+    world.done(run)
+    assert (world.status(), set(runs(world))) == ("Stopped" if nodes_left else "Completed", {"a"})
+    if nodes_left:
+        world.send(WorkflowRun.resume(by=ANN))
+        finish(world, "b")
+        assert (world.status(), world.of["it"].context["stopped_at"]) == ("Completed", None)
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+@pytest.mark.parametrize("order", ["stop first", "told first"])
+@pytest.mark.parametrize("nodes_left", [True, False])
+def test_a_workflow_stopped_before_it_hears_of_a_node(nodes_left: bool, order: str) -> None:  # noqa: FBT001 - a case
+    """Where messages take time, a run ends before its artifacts are there: a stop between them is no trap."""
+    world = workflow({"a": [], "b": ["a"]} if nodes_left else {"a": []})
+    ended = child_changed(runs(world)["a"], "Pending", "Completed")
+    told = WorkflowRun.node_complete({"node": "a", "output_artifacts": []})
+    stop, snapshot = WorkflowRun.stop(by=ANN), world.of["it"]
+    for event in (stop, ended, told) if order == "stop first" else (ended, stop, told):
+        taken = step(WorkflowRun, snapshot, event, world.now)
+        assert isinstance(taken, Step)
+        snapshot = taken.snapshot
+    assert snapshot.states == (("Stopped",) if nodes_left else ("Completed",))
+    if nodes_left:
+        resumed = step(WorkflowRun, snapshot, WorkflowRun.resume(by=ANN), world.now)
+        assert isinstance(resumed, Step)
+        assert (resumed.snapshot.states, resumed.snapshot.context["begun"]) == (("Running",), ["a", "b"])
 
 
 @pytest.mark.mission("TSK-WF", "TSK-F5")

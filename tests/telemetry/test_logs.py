@@ -17,10 +17,11 @@ SECRETS = {
     "key": "hw_e329e5c42c7962db_8cb8214b10cd714f543e3bd27b759046",
     "webhook": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
     "token": "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl",
+    "link": "POST /v1/links/eyJ0ZW5hbnQiOiJkZWZhdWx0In0.bGlua3NpZ25hdHVyZQ failed",
     "password": "postgresql://me:hunter2@db/x",
     "header": "authorization: Bearer opaque-token-123",
 }
-HIDDEN = ("8cb8214b", "MfKQ9r8", "eyJzdWIi", "hunter2", "opaque-token")
+HIDDEN = ("8cb8214b", "MfKQ9r8", "eyJzdWIi", "eyJ0ZW5h", "bGlua3", "hunter2", "opaque-token")
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Metrics: what they count, whom they are shown to, and that their number is bounded."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import pytest
@@ -9,17 +9,19 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headway import person
 from headway.engine.tenant import Tenant
+from headway.lifecycle import Lifecycle, together
 from headway.node import Node
 from headway.outbox import Message, PermanentError, Subscriber
-from headway.telemetry.counts import Counts, Distribution, Totals
+from headway.store.port import Changes
+from headway.telemetry.counts import Counts, Distribution, Family, Totals
 from headway.telemetry.handlers import observed
-from headway.telemetry.metrics import Metrics
+from headway.telemetry.metrics import Meter, Metrics
 from tests.cli.shop import Order, handlers
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-6", "ENG-14", "ENG-16")
 
 ANN, BOB = person("ann"), person("bob", "manager")
-SECONDS = 30
+SECONDS = 120
 
 
 async def refuse(_: Message) -> None:
@@ -30,7 +32,7 @@ async def refuse(_: Message) -> None:
 class Shop:
     """A node that is measured."""
 
-    def __init__(self, database: str, *, tenants: int = 20) -> None:
+    def __init__(self, database: str, *, tenants: int = 20, meters: Sequence[Meter] = ()) -> None:
         counted = Counts(tenants)
         self.node = Node(
             database,
@@ -38,7 +40,7 @@ class Shop:
             handlers=observed(handlers, [counted.begin]),
             destinations=[Subscriber("refuses", refuse, begins="first")],
         )
-        self.metrics = Metrics(self.node, counted)
+        self.metrics = Metrics(self.node, counted, meters)
 
     @asynccontextmanager
     async def open(self) -> AsyncIterator[Tenant]:
@@ -114,6 +116,33 @@ async def test_a_tenant_sees_nothing_of_others(database: str) -> None:
     assert not [name for name in others if "asks_open" not in name], (
         "beyond the bound, tenants share one label"
     )
+
+
+async def test_a_lifecycle_tells_metrics_of_its_own(database: str) -> None:
+    """What each of several lifecycles counts is told by the service, a tenant's own to the tenant."""
+    parcels = Totals()
+
+    def metered(name: str) -> Meter:
+        def meter(node: Node, counts: Counts) -> Callable[[], list[Family]]:
+            def look(changes: Changes) -> None:
+                for row in changes.created:
+                    parcels.add((counts.tenant(row.tenant),))
+
+            node.engine.watch(look)
+            return lambda: [Family("counter", name, "Parcels.", (), parcels.values)]
+
+        return meter
+
+    both = together(Lifecycle(meters=[metered(name)]) for name in ("shop_parcels", "post_parcels"))
+    shop = Shop(database, meters=both.meters)
+    async with shop.open() as tenant:
+        await tenant.create(Order, "o-1", {"customer": "ann"})
+        await shop.node.tenant("other").create(Order, "o-1", {"customer": "bob"})
+        everything, own = await shop.values(), await shop.values("other")
+    for name in ("shop", "post"):
+        assert everything[f"headway_{name}_parcels_total{{'tenant': 'default'}}"] == 2
+        assert own[f"headway_{name}_parcels_total{{'tenant': 'other'}}"] == 2
+        assert f"headway_{name}_parcels_total{{'tenant': 'default'}}" not in own
 
 
 def test_series_are_bounded() -> None:

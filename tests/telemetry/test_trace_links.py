@@ -20,7 +20,7 @@ from tests.cli.shop import Order, handlers
 pytestmark = pytest.mark.mission("ENG-5", "ENG-16")
 
 CALL = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-SECONDS = 30
+SECONDS = 120
 
 
 @asynccontextmanager

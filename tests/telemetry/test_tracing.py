@@ -20,7 +20,7 @@ pytestmark = pytest.mark.mission("ENG-16")
 
 TRACE, CALL = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HEADER = f"00-{TRACE}-{CALL}-01"
-SECONDS = 30
+SECONDS = 120
 
 
 class Traces:

@@ -32,6 +32,7 @@ from headway.api.limits import Limits
 from headway.api.openapi import document_of
 from headway.api.problems import Problem, problem_of
 from headway.api.routes import allowed_methods, body_of, known_query
+from headway.api.seals import Seals
 from headway.engine.service import LOG
 from headway.errors import HeadwayError
 from headway.node import Node
@@ -77,6 +78,7 @@ def application(
         },
     )
     app.state.node, app.state.access = node, access
+    app.state.seals = Seals(node.engine.store)
     for router in (*ROUTERS, *routers):
         app.include_router(router)
     app.openapi = cache(lambda: document_of(app))  # type: ignore[method-assign]  # FastAPI's own way

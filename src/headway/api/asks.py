@@ -15,12 +15,16 @@ from headway.api.caller import Caller
 from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.hot import shown
-from headway.api.problems import problem_of
+from headway.api.keyring import MOST_ROLES
+from headway.api.problems import Problem, problem_of
+from headway.api.requests import wrong
 from headway.codec import decode
-from headway.engine.asks import CLAIM_LASTS
+from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
 from headway.engine.orders import Answer
+from headway.errors import InputError, LinkError
 from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
+from headway.statechart.snapshot import Actor
 from headway.store.rows import AskRow
 
 router = APIRouter(prefix="/v1/asks", tags=["asks"])
@@ -32,6 +36,9 @@ Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")
 AtMostADay = Annotated[
     str,
     Field(pattern=r"^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$", examples=["15m", "2h"]),
+]
+LinkLasts = Annotated[
+    str, Field(pattern=r"^([1-9][0-9]{0,4}(s|m|h)|[1-9][0-9]{0,2}d)$", examples=["12h", "2d"])
 ]
 Reason = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
 
@@ -92,6 +99,28 @@ class AnswerBody(Strict):
     answer: Text = Field("answer", description="One of the ask's `answers`.")
     data: Any = Field(None, description="What the ask's `form` asks for.")
     reason: Reason | None = Field(None, description="Why, for the history.")
+
+
+class NewLinkBody(Strict):
+    """For whom a link is, and for how long."""
+
+    person: Text = Field(description="The person's id: whoever has the link answers as this person.")
+    roles: Annotated[list[Text], Field(max_length=MOST_ROLES)] = Field(
+        [], description="Those that the chart asks for. A few: they all stand in the link."
+    )
+    lasts: LinkLasts = Field(
+        default=LINK_LASTS, description="A number with `s`, `m`, `h` or `d`; 999 days at most."
+    )
+
+
+class NewLink(Strict):
+    """A link, as its token: whoever has it may open and answer it. It is told this once."""
+
+    ask: str
+    person: str
+    roles: list[str]
+    expires_at: datetime
+    token: str
 
 
 class LinkAnswerBody(Strict):
@@ -203,6 +232,28 @@ async def answer(
             reason=body.reason,
             request_id=request_id,
         )
+    )
+
+
+@router.post("/{id}/link", operation_id="make_link", status_code=201, dependencies=[needs("admin")])
+async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLink:  # noqa: A002 - the name in the path
+    """Make a link by which one person answers an open ask once, without a login.
+
+    Its token is in this answer and nowhere else. Put it into a URL of your own.
+    """
+    row = await node.asks.get(caller.tenant, id)
+    if row.closed_at is not None:
+        raise Problem("late", f"the ask {id} is closed")
+    person = Actor(body.person, "person", frozenset(body.roles))
+    try:
+        token = await node.asks.link(caller.tenant, id, for_=person, lasts=body.lasts)
+        made, _ = await node.asks.open_link(token)
+    except LinkError as error:
+        raise Problem("not_possible", str(error)) from error
+    except InputError as error:
+        raise wrong("body.roles", str(error)) from error
+    return NewLink(
+        ask=id, person=made.by.id, roles=sorted(made.by.roles), expires_at=made.expires_at, token=token
     )
 
 

@@ -6,6 +6,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from typing import TypeVar
 
 from headway.api.problems import Problem
+from headway.api.seals import Seal
 from headway.codec import decode, encode
 from headway.errors import InputError
 
@@ -27,3 +28,13 @@ def cursor_place(of: str, kind: type[T], text: str) -> T:
     if named != of or cursor_text(of, place) != text:
         raise Problem("cursor", "this is no cursor of this route")
     return place
+
+
+def position_text(of: str, position: int, seal: Seal) -> str:
+    """A place in a list whose rows are counted for all tenants together."""
+    return cursor_text(of, seal.close(of, position))
+
+
+def position_of(of: str, text: str | None, seal: Seal) -> int:
+    """The position that such a cursor names, 0 for none; raises Problem 422."""
+    return 0 if text is None else seal.open(of, cursor_place(of, str, text))[0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
@@ -15,6 +16,7 @@ from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.problems import Problem
 from headway.api.requests import REQUEST, request_key
+from headway.api.seals import Seal, Seals
 from headway.node import Node
 
 T = TypeVar("T")
@@ -70,6 +72,15 @@ Here = Annotated[Node, Depends(node_of)]
 Who = Annotated[Caller, Depends(caller_of)]
 
 
+async def seal_of(connection: HTTPConnection, caller: Who) -> Seal:
+    """What the caller's tenant sees of places that all tenants share."""
+    seals: Seals = connection.app.state.seals
+    return await seals.of(caller.tenant)
+
+
+Sealed = Annotated[Seal, Depends(seal_of)]
+
+
 def require(caller: Caller, scope: str) -> None:
     """Raises Problem 403 when the caller lacks a scope."""
     if not caller.may(scope):
@@ -112,8 +123,22 @@ Yes = Annotated[
 ]
 """`true` or `false` in a query, and no other word for it."""
 
+NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})")
+PerPage = Annotated[int, Field(ge=1, le=MOST_PER_PAGE)]
+
+
+def whole_number(text: object) -> object:
+    """A number in a query, as JSON writes a whole one: `1.0`, `+1` and `1_0` are none."""
+    return int(text) if isinstance(text, str) and NUMBER.fullmatch(text) else text
+
+
 Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=1_000)]
-Limit = Annotated[int, Query(description="How many items a page holds at most.", ge=1, le=MOST_PER_PAGE)]
+Limit = Annotated[
+    PerPage,
+    BeforeValidator(whole_number, json_schema_input_type=PerPage),
+    Strictness(),
+    Query(description="How many items a page holds at most."),
+]
 
 
 async def paged(

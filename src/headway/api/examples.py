@@ -49,6 +49,14 @@ LETTER = {
     "error": "HTTP 503",
     "dead": True,
 }
+NEW_LINK = {"person": "eve", "roles": ["manager"], "lasts": "2d"}
+MADE_LINK = {
+    "ask": "expense_1:2:0",
+    "person": "eve",
+    "roles": ["manager"],
+    "expires_at": "2026-11-18T09:00:00Z",
+    "token": "<what the link says>.<its signature>",
+}
 REDRIVEN = {"dry_run": True, "count": 1, "more": False, "sample": [LETTER]}
 REFUSED = {"instance": "expense_3", "outcome": "refused", "code": "guard", "detail": "say what it is for"}
 BULK = {
@@ -88,6 +96,7 @@ EXAMPLES: dict[str, tuple[Examples, Examples]] = {
         },
         _one("approved", APPROVED),
     ),
+    "make_link": (_one("for a person", NEW_LINK), _one("made", MADE_LINK)),
     "make_key": (_one("for a program", NEW_KEY), _one("made", MADE_KEY)),
     "redrive_letters": (_one("destination", {"destination": "billing"}), _one("found", REDRIVEN)),
     "discard_letters": (_one("destination", {"destination": "billing"}), _one("found", REDRIVEN)),
@@ -114,8 +123,13 @@ def _of_chart(where: str) -> Examples:
 
 
 def _of_ask(where: str) -> Examples:
-    names = ("get_ask", "claim_ask", "release_ask", "delegate_ask", "answer_ask")
+    names = ("get_ask", "claim_ask", "release_ask", "delegate_ask", "answer_ask", "make_link")
     return {name: {"operationId": name, "parameters": {"id": where}} for name in names}
+
+
+def _of_link(where: str) -> Examples:
+    names = ("open_link", "answer_link")
+    return {name: {"operationId": name, "parameters": {"token": where}} for name in names}
 
 
 def _of_key(where: str) -> Examples:
@@ -140,6 +154,7 @@ LINKS: dict[str, Examples] = {
     "list_instances": {**_next("list_instances"), **_of_instance("$response.body#/items/0/id")},
     "get_history": _next("get_history", instance="$request.path.instance"),
     "list_asks": {**_next("list_asks"), **_of_ask("$response.body#/items/0/id")},
+    "make_link": _of_link("$response.body#/token"),
     "make_key": _of_key("$response.body#/id"),
     "list_keys": {**_next("list_keys"), **_of_key("$response.body#/items/0/id")},
     "list_work": {

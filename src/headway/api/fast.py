@@ -91,7 +91,7 @@ class FastConnection(Connection):
 
     async def _answer(self, exchange: Exchange) -> None:
         reply = await self.front.hot.answer(
-            exchange.path, exchange.route, dict(exchange.headers), bytes(exchange.body)
+            exchange.path, exchange.route, exchange.headers, bytes(exchange.body)
         )
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():

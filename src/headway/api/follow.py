@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from headway.api.live_limits import LiveLimits
 from headway.api.problems import Problem
+from headway.api.seals import Seal
 from headway.api.shown import Frame, Frames, Gap
 from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
@@ -46,8 +47,9 @@ class Page(NamedTuple):
 class Feed:
     """The events of one subscription for all its readers, as long as there are any."""
 
-    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames) -> None:
-        self.wanted = wanted
+    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames, seal: Seal) -> None:
+        """`seal` is that of the tenant."""
+        self.wanted, self.seal = wanted, seal
         self.readers: set[Reader] = set()
         """All of them: those that have joined, and those that catch up."""
         self._tail, self._frames = tail, frames
@@ -97,7 +99,7 @@ class Feed:
     async def _read(self, after: Cursor) -> Page:
         query = EventQuery(after=after, limit=self._page_length, **self.wanted._asdict())
         page = await self._tail.read(query)
-        frames = [self._frames.of(event) for event in page.events]
+        frames = [self._frames.of(event, self.seal) for event in page.events]
         if sum(frame.size for frame in frames) > PAGE_BYTES:
             self._page_length = max(1, len(frames) // 2)
         else:
@@ -129,7 +131,7 @@ class Feed:
             self._opened.set_result(None)
         count = 0
         async for event in self._follower:
-            self._hand_over(self._frames.of(event))
+            self._hand_over(self._frames.of(event, self.seal))
             count += 1
             if count % IN_ONE_GO == 0:
                 await asyncio.sleep(0)
@@ -152,6 +154,7 @@ class Reader:
         "_limits",
         "_parked",
         "_pump",
+        "_told",
         "_waiting",
         "_waiting_bytes",
         "active_at",
@@ -171,16 +174,23 @@ class Reader:
         self.active_at = loop.time()
         self.problem: Problem | None = None
         self._limits, self._clock = limits, loop.time
+        self._told: str | None = None
         self._waiting: deque[Frame] = deque()
         self._waiting_bytes = 0
         self._parked: asyncio.Future[None] | None = None
         self._pump: asyncio.Task[None] | None = None
 
-    def begin(self, after: Cursor, *, has_gap: bool = False) -> None:
-        """Read on from here; with a gap, that is what the reader hears first."""
+    @property
+    def place(self) -> str:
+        """Where to go on, for the reader: the id it was given last, unless it has read on without one."""
+        return self._told or self.feed.seal.place(self.given)
+
+    def begin(self, after: Cursor, told: str | None = None, *, has_gap: bool = False) -> None:
+        """Read on from here, which the reader may know by an id; a gap is what it hears of first."""
         self.reached = self.given = after
+        self._told = told
         if has_gap:
-            self._push(Gap(after))
+            self._push(Gap(after, self.place))
 
     async def run(self, give: Give) -> None:
         """Give everything to a connection, until the reader is ended or the connection fails."""
@@ -238,7 +248,7 @@ class Reader:
                 self._waiting_bytes -= frame.size
                 self.active_at, self.is_busy = self._clock(), True
                 await give(frame)
-                self.given, self.is_busy = frame.cursor, False
+                self.given, self._told, self.is_busy = frame.cursor, frame.id, False
             await self._more()
 
     async def _more(self) -> None:
@@ -260,5 +270,5 @@ class Reader:
             self._push(frame)
         self.reached = page.cursor
         if not page.frames:
-            self.given = page.cursor
+            self.given, self._told = page.cursor, None
         await asyncio.sleep(0)

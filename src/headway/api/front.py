@@ -11,7 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 from headway.api.hot import Hot, reply, told
 from headway.api.idempotency import Repeats
 from headway.api.limits import Limits
-from headway.api.requests import read_body, request_key
+from headway.api.requests import headers_of, read_body, request_key
 
 
 class Front:
@@ -21,7 +21,7 @@ class Front:
         self.app, self.limits = app, limits
         app.state.stopping = asyncio.Event()
         self.hot = app.state.hot = Hot(app.state.node, app.state.access, limits.body)
-        self._repeats = Repeats(self._answer, app.state.node.engine.store, app.state.access)
+        self._repeats = Repeats(self._answer, app.state.node.engine, app.state.access)
 
     def stop(self) -> None:
         """Be no longer ready, and let streams end: `state.stopping` tells them."""
@@ -50,16 +50,15 @@ class Front:
         return not self.app.user_middleware
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        if b"content-length" not in headers and b"transfer-encoding" not in headers:
-            body = b""
-        else:
-            try:
+        body = b""
+        try:
+            headers = headers_of(scope["headers"])
+            if b"content-length" in headers or b"transfer-encoding" in headers:
                 body = await read_body(receive, headers, self.limits.body)
-            except Exception as error:  # noqa: BLE001 - every error leaves as a problem
-                await reply(send, told(error, scope["path"]))
-                return
-            receive = once(body, receive)
+                receive = once(body, receive)
+        except Exception as error:  # noqa: BLE001 - every error leaves as a problem
+            await reply(send, told(error, scope["path"]))
+            return
         if scope["method"] == "POST" and b"idempotency-key" in headers and b"authorization" in headers:
             try:
                 key = request_key(headers) or ""

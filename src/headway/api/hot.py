@@ -6,7 +6,7 @@ calls them before the application is asked, and `HotRoute` when it is.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 from urllib.parse import quote
 
@@ -16,7 +16,16 @@ from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.depends import decoded_name, require
 from headway.api.problems import PROBLEM_JSON, Problem, problem_of
-from headway.api.requests import REQUEST, expected_seq, parsed, read_body, request_key, require_json, wrong
+from headway.api.requests import (
+    REQUEST,
+    expected_seq,
+    headers_of,
+    parsed,
+    read_body,
+    request_key,
+    require_json,
+    wrong,
+)
 from headway.codec import Value, encode
 from headway.engine.engine import CHILD
 from headway.engine.orders import Answer, Receipt
@@ -84,8 +93,8 @@ class Hot:
         route = self.route(scope["raw_path"])
         if route is None:
             return False
-        headers: Headers = dict(scope["headers"])
         try:
+            headers = headers_of(scope["headers"])
             caller = await self._caller(headers)
             body = await read_body(receive, headers, self._limit)
             answer = await route[0](route[1], caller, headers, body)
@@ -94,9 +103,12 @@ class Hot:
         await reply(send, answer)
         return True
 
-    async def answer(self, path: bytes, route: Route, headers: Headers, body: bytes) -> Reply:
+    async def answer(
+        self, path: bytes, route: Route, raw: Sequence[tuple[bytes, bytes]], body: bytes
+    ) -> Reply:
         """The answer to a request that is there whole."""
         try:
+            headers = headers_of(raw)
             caller = await self._caller(headers)
             require_json(headers, body)
             return await route[0](route[1], caller, headers, body)

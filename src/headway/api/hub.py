@@ -12,12 +12,11 @@ from headway.api.depends import require
 from headway.api.follow import Feed, Reader, Wanted
 from headway.api.live_limits import LiveLimits
 from headway.api.problems import Problem, problem_of
+from headway.api.seals import Seal, Seals
 from headway.api.shown import Beat, Frames
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
-from headway.engine.tail import Tail, cursor_of, cursor_text
-from headway.errors import InputError
-from headway.store.rows import Cursor
+from headway.engine.tail import Tail
 
 SCOPE = "read"
 OVER = frozenset({"unauthenticated", "forbidden"})
@@ -40,12 +39,14 @@ class Hub:
         tail: Tail,
         access: Access,
         *,
+        seals: Seals,
         stopping: asyncio.Event,
         limits: LiveLimits | None = None,
     ) -> None:
         """When `stopping` is set, all readers are let go, each with its cursor."""
         self.limits = limits or LiveLimits()
         self._engine, self._tail, self._access, self._stopping = engine, tail, access, stopping
+        self._seals = seals
         self._frames = Frames()
         self._feeds: dict[Wanted, Feed] = {}
         self._sessions: dict[Reader, Session] = {}
@@ -71,9 +72,10 @@ class Hub:
         UnknownChartError.
         """
         caller = await self.admit(authorization)
-        cursor = _cursor(after)
+        seal = await self._seals.of(caller.tenant)
+        cursor = None if after is None else seal.cursor(after)
         await self._check(caller.tenant, **wanted)
-        feed = self._feed(Wanted(caller.tenant, **wanted))
+        feed = self._feed(Wanted(caller.tenant, **wanted), seal)
         session = Session(authorization, caller.tenant)
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
         reader = Reader(feed, self.limits)
@@ -83,18 +85,15 @@ class Hub:
             await feed.opened()
             if cursor is None:
                 reader.begin(feed.cursor)
+            elif cursor > (end := await self._tail.now()):
+                # It is of a log that was set back, by a restored backup.
+                reader.begin(end, has_gap=True)
             else:
-                await self._begin(reader, cursor)
+                reader.begin(cursor, after, has_gap=await self._tail.has_forgotten(cursor))
         except BaseException:
             self.leave(reader)
             raise
         return reader
-
-    async def _begin(self, reader: Reader, cursor: Cursor) -> None:
-        """Read on from a cursor; one beyond the end is of a log that was set back, by a restored backup."""
-        end = await self._tail.now()
-        has_gap = cursor > end or await self._tail.has_forgotten(cursor)
-        reader.begin(min(cursor, end), has_gap=has_gap)
 
     def leave(self, reader: Reader) -> None:
         """A connection is gone."""
@@ -118,10 +117,10 @@ class Hub:
             if (problem := refused.get(session)) is not None:
                 reader.end(problem)
             elif reader.is_slow(now):
-                reader.end(Problem("slow", after=cursor_text(reader.given)))
+                reader.end(Problem("slow", after=reader.place))
             elif now - reader.active_at >= self.limits.heartbeat:
                 feed = reader.feed
-                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor)))
+                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.seal)))
 
     async def _refused(self) -> dict[Session, Problem]:
         """Those sessions whose credential has run out, was revoked, or is another tenant's."""
@@ -150,9 +149,9 @@ class Hub:
         if instance is not None:
             await self._engine.row(tenant, instance)
 
-    def _feed(self, wanted: Wanted) -> Feed:
+    def _feed(self, wanted: Wanted, seal: Seal) -> Feed:
         if wanted not in self._feeds:
-            self._feeds[wanted] = Feed(self._tail, wanted, self._frames)
+            self._feeds[wanted] = Feed(self._tail, wanted, self._frames, seal)
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_looking(), name="headway live")
         return self._feeds[wanted]
@@ -168,15 +167,6 @@ class Hub:
                 LOG.exception("live connections could not be looked at")
         for reader in [*self._sessions]:
             reader.end(_stopping())
-
-
-def _cursor(text: str | None) -> Cursor | None:
-    if text is None:
-        return None
-    try:
-        return cursor_of(text)
-    except InputError as error:
-        raise Problem("cursor", str(error)) from None
 
 
 def _stopping() -> Problem:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
@@ -12,7 +13,8 @@ from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.problems import Problem
 from headway.codec import Value, decode, encode, fingerprint
-from headway.store.port import Changes, Found, Reads, Store
+from headway.engine.engine import Engine
+from headway.store.port import Changes, Found, Reads
 from headway.store.rows import Key, RequestRow
 
 KEPT = timedelta(hours=24)
@@ -20,8 +22,8 @@ IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
 NAME = "answer:"
 LOWEST_ERROR, CONFLICT = 400, 409
-SECRET, HARMLESS = "/v1/keys", "/revoke"
-"""Routes whose answers hold secrets, and which of them do not: that they were given is kept, they are not."""
+HOLDS_SECRET = re.compile(r"/v1/keys(/[^/]+/rotate)?|/v1/asks/[^/]+/link")
+"""Routes whose answers hold secrets: that they were given is kept, they are not."""
 OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
 
 
@@ -36,8 +38,9 @@ class Kept(Value):
 class Repeats:
     """Lets the application answer a request once, and repeats the answer for 24 hours."""
 
-    def __init__(self, app: ASGIApp, store: Store, access: Access) -> None:
-        self._app, self._store, self._access = app, store, access
+    def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
+        self._app, self._store, self._access = app, engine.store, access
+        self._tally = engine.tally
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
         """Answer; raises Problem 409 while the first request is under way, and 422 for another one."""
@@ -62,6 +65,7 @@ class Repeats:
             return False
         if known.row.body != asked:
             raise Problem("key_reused")
+        self._tally["replayed"] += 1
         await _send(send, decode(Kept, known.row.answer))
         return True
 
@@ -149,7 +153,7 @@ def _asked(scope: Scope, caller: Caller, body: bytes) -> str:
 
 
 def _holds_secret(path: str) -> bool:
-    return path.startswith(SECRET) and not path.endswith(HARMLESS)
+    return HOLDS_SECRET.fullmatch(path) is not None
 
 
 def _spent(path: str) -> Kept:

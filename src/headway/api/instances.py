@@ -12,8 +12,8 @@ from starlette.types import Receive, Scope, Send
 
 from headway.api import shapes
 from headway.api.answers import json_response
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Who, Yes, needs, paged
+from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
+from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Sealed, Who, Yes, needs, paged
 from headway.api.hot import shown
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import expected_seq
@@ -145,16 +145,16 @@ async def get_allowed(instance: Name, node: Here, caller: Who) -> shapes.Allowed
 
 @router.get("/{instance}/history", operation_id="get_history", dependencies=[needs("read")])
 async def get_history(
-    instance: Name, node: Here, caller: Who, *, cursor: Cursor = None, limit: Limit = PER_PAGE
+    instance: Name, node: Here, caller: Who, seal: Sealed, *, cursor: Cursor = None, limit: Limit = PER_PAGE
 ) -> shapes.Lines:
     """What has happened to an instance: who did what and when, the oldest first."""
-    after = 0 if cursor is None else cursor_place(HISTORY, int, cursor)
+    after = position_of(HISTORY, cursor, seal)
     await node.engine.row(caller.tenant, instance)
 
     async def read(count: int) -> Any:
         return await node.engine.history(caller.tenant, instance, after=after, limit=count)
 
-    rows, following = await paged(read, limit, lambda row: cursor_text(HISTORY, row.position))
+    rows, following = await paged(read, limit, lambda row: position_text(HISTORY, row.position, seal))
     return shapes.Lines(items=[_line(row) for row in rows], next=following)
 
 

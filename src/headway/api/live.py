@@ -22,7 +22,6 @@ from headway.api.hub import Hub
 from headway.api.problems import Problem, problem_of
 from headway.api.shown import Frame
 from headway.codec import encode
-from headway.engine.tail import cursor_text
 
 CLOSED_WITH = 4_000
 """The code a WebSocket is closed with is this and the status of the problem."""
@@ -31,7 +30,10 @@ STREAM_HEADERS = {**NOT_KEPT, "X-Accel-Buffering": "no"}
 SOON = 1_000
 """After so many milliseconds a reader that has lost its stream comes back."""
 
-After = Annotated[str | None, Query(description="The id of an event: what came after it comes first.")]
+After = Annotated[
+    str | None,
+    Query(description="The id of an event: what came after it comes first; `0-0` is the beginning."),
+]
 LastEventId = Annotated[
     str | None,
     Header(alias="Last-Event-ID", description="As `after`, by those who come back; it goes before."),
@@ -47,7 +49,12 @@ def hub_of(app: Any) -> Hub:
     if getattr(state, "live", None) is None:
         limits = getattr(state, "live_limits", None)
         state.live = Hub(
-            state.node.engine, state.node.tail, state.access, stopping=state.stopping, limits=limits
+            state.node.engine,
+            state.node.tail,
+            state.access,
+            seals=state.seals,
+            stopping=state.stopping,
+            limits=limits,
         )
     hub: Hub = state.live
     return hub
@@ -114,14 +121,14 @@ class Stream(Response):
             await send(frame.chunk)
 
         await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
-        await send(_chunk(f"retry: {SOON}\nid: {cursor_text(reader.given)}\n: welcome\n\n".encode()))
+        await send(_chunk(f"retry: {SOON}\nid: {reader.place}\n: welcome\n\n".encode()))
         await _attend(reader, give, _gone(receive))
 
     def _last_words(self) -> bytes:
         problem = self._reader.problem
         if problem is None:
             return b""
-        place = cursor_text(self._reader.given).encode()
+        place = self._reader.place.encode()
         return b"id: %s\nevent: problem\ndata: %s\n\n" % (place, problem.document(self._path))
 
 
@@ -182,7 +189,7 @@ class Socket:
         async def give(frame: Frame) -> None:
             await send(frame.message)
 
-        welcome = {"type": "welcome", "id": cursor_text(reader.given), "heartbeat": hub.limits.heartbeat}
+        welcome = {"type": "welcome", "id": reader.place, "heartbeat": hub.limits.heartbeat}
         await send(_text(encode({**welcome, "tenant": reader.feed.wanted.tenant})))
         await _attend(reader, give, _says_nothing(receive))
         return reader.problem

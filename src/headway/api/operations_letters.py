@@ -11,9 +11,9 @@ from fastapi import APIRouter, Query
 
 from headway.api import operations_shapes as shapes
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Who, Yes, needs
+from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Sealed, Who, Yes, needs
 from headway.api.operations import OfInstance, id_of
-from headway.api.problems import Problem
+from headway.api.seals import Seal
 from headway.engine.service import LOG
 from headway.node import Node
 from headway.outbox.relay import Relay
@@ -21,7 +21,6 @@ from headway.store.port import MessageQuery
 from headway.store.rows import LetterRow
 
 LETTERS = "letters"
-LARGEST = 2**63 - 1
 SAMPLE = 10
 MOST_COUNTED = 1_000
 """Letters of a tenant are counted up to here."""
@@ -40,6 +39,7 @@ OfDestination = Annotated[
 async def list_letters(
     node: Here,
     caller: Who,
+    seal: Sealed,
     *,
     destination: OfDestination = None,
     instance: OfInstance = None,
@@ -52,13 +52,13 @@ async def list_letters(
     rows: list[LetterRow] = []
     after = 0
     if cursor is not None:
-        after, last = _place(cursor)
+        after, last = _place(cursor, seal)
         shared = await node.letters.list(caller.tenant, **wanted, after=after - 1, limit=1)
         rows = [row for row in shared if row.position == after and row.destination > last]
     rows += await node.letters.list(caller.tenant, **wanted, after=after, limit=limit + 1)
     following = None
     if len(rows) > limit:
-        following = cursor_text(LETTERS, (rows[limit - 1].position, rows[limit - 1].destination))
+        following = _cursor(rows[limit - 1], seal)
     return shapes.LettersPage(items=[_letter(row) for row in rows[:limit]], next=following)
 
 
@@ -128,11 +128,13 @@ async def _lag(node: Node, relay: Relay, tenant: str) -> float:
     return max(0.0, (await store.now() - waiting[0].at) / timedelta(seconds=1))
 
 
-def _place(cursor: str) -> tuple[int, str]:
-    position, destination = cursor_place(LETTERS, tuple[int, str], cursor)
-    if not 0 < position <= LARGEST:
-        raise Problem("cursor", "this is no cursor of this route")
-    return position, id_of(destination)
+def _cursor(row: LetterRow, seal: Seal) -> str:
+    return cursor_text(LETTERS, (seal.close(LETTERS, row.position), row.destination))
+
+
+def _place(cursor: str, seal: Seal) -> tuple[int, str]:
+    position, destination = cursor_place(LETTERS, tuple[str, str], cursor)
+    return seal.open(LETTERS, position)[0], id_of(destination)
 
 
 def _wanted(body: shapes.RedriveBody) -> dict[str, Any]:

@@ -138,7 +138,7 @@ KINDS: dict[str, Kind] = {
         "The request was carried out, and its answer is told only once",
         "The answer to the first request with this `Idempotency-Key` held a secret, which is not kept "
         "anywhere.",
-        "Use the first answer. If it is lost, rotate the key that was made.",
+        "Use the first answer. If it is lost, rotate the key that was made, or make another link.",
     ),
     "version": Kind(
         412,
@@ -208,9 +208,9 @@ KINDS: dict[str, Kind] = {
     "not_possible": Kind(
         409,
         "That is not possible here",
-        "The instance's chart does not have what was asked for, for example no event that cancels. "
-        "`detail` says what.",
-        "Look at the chart: `GET /v1/charts/{name}`.",
+        "The instance's chart does not have what was asked for, for example no event that cancels, or the "
+        "service is not set up for it, for example has no secret for links. `detail` says what.",
+        "Look at the chart: `GET /v1/charts/{name}`, or at the service's settings.",
     ),
     "drawing": Kind(
         503,

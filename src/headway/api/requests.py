@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from starlette.types import Receive
@@ -24,6 +24,8 @@ FAREWELL = {"Connection": "close"}
 KEY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 TAG = re.compile(rb'"(0|[1-9][0-9]{0,17})"')
+ONCE = {b"idempotency-key": "Idempotency-Key", b"if-match": "If-Match"}
+"""Headers that decide whether something is done: of two nobody knows which one was meant."""
 
 
 def is_json(content_type: bytes) -> bool:
@@ -31,6 +33,22 @@ def is_json(content_type: bytes) -> bool:
     kind, *parameters = (part.strip().lower() for part in content_type.split(b";"))
     named = dict(part.partition(b"=")[::2] for part in parameters)
     return kind == JSON and named.get(b"charset", b"utf-8").strip(b'"') in UTF8
+
+
+def headers_of(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by their names; raises Problem 422 for one that may be given once only."""
+    headers = dict(raw)
+    if len(headers) != len(raw):
+        _check_doubles(name for name, _ in raw)
+    return headers
+
+
+def _check_doubles(names: Iterable[bytes]) -> None:
+    seen = set()
+    for name in names:
+        if name in ONCE and name in seen:
+            raise wrong(f"header.{ONCE[name]}", "it is given once")
+        seen.add(name)
 
 
 async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int) -> bytes:
@@ -104,8 +122,7 @@ def parsed(kind: type[T], body: bytes) -> T:
     try:
         return decode(kind, body)
     except InputError as error:
-        if type(error.__cause__).__name__ != "ValidationError":
-            raise Problem("malformed", _message(error)[0]) from error
+        _check_json(error, body)
         message, place = _message(error)
         unknown = UNKNOWN.fullmatch(message)
         if unknown is not None:
@@ -113,6 +130,21 @@ def parsed(kind: type[T], body: bytes) -> T:
                 f"{place}.{unknown[1]}", unknown_field(getattr(kind, "__struct_fields__", ()))
             ) from error
         raise wrong(place, message) from error
+
+
+def _check_json(error: InputError, body: bytes) -> None:
+    """Raises Problem 400 for what is no JSON: a decoder that has found another mistake has not read on."""
+    if not _is_about_value(error):
+        raise Problem("malformed", _message(error)[0]) from error
+    try:
+        decode(object, body)
+    except InputError as whole:
+        if not _is_about_value(whole):
+            raise Problem("malformed", _message(whole)[0]) from error
+
+
+def _is_about_value(error: InputError) -> bool:
+    return type(error.__cause__).__name__ == "ValidationError"
 
 
 def _message(error: InputError) -> tuple[str, str]:

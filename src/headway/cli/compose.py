@@ -62,6 +62,7 @@ class PartialNode(Node):
         super().__init__(*arguments, **more)
         self._parts, self.counts, self.traced = parts, counts, traced
         self.routers: Sequence[Any] = ()
+        self.meters: Sequence[Any] = ()
 
     @property
     def services(self) -> list[Service]:
@@ -97,7 +98,7 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
         )
     except HeadwayError as error:
         raise CommandError(str(error)) from error
-    node.routers = lifecycle.routers
+    node.routers, node.meters = lifecycle.routers, lifecycle.meters
     if node.worker is None and Part.worker in parts:
         node.engine.has_hands_for = lambda _queue, _handler: False
     if node.worker is not None:

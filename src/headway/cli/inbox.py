@@ -1,4 +1,4 @@
-"""The commands about asks: inbox and answer."""
+"""The commands about asks: inbox, answer and link."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from rich.text import Text
 
 from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, tell, with_tenant
+from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
 from headway.cli.lives import when
 from headway.cli.options import (
@@ -28,6 +29,7 @@ from headway.cli.options import (
 )
 from headway.cli.present import out, show_table, table_of
 from headway.codec import decode, to_data
+from headway.engine.asks import LINK_LASTS
 from headway.store.rows import AskRow
 
 
@@ -78,6 +80,31 @@ def answer(
         charts=True,
     )
     tell(told, json=json)
+
+
+def link(
+    ask: Annotated[str, typer.Argument(metavar="ASK", help="The ask's id, as the inbox shows it.")],
+    *,
+    for_: Annotated[str, typer.Option("--for", metavar="ID", help="The person who is to answer by it.")],
+    role: Roles = None,
+    lasts: Annotated[
+        str, typer.Option("--lasts", metavar="DURATION", help="How long it is valid, such as 12h or 2d.")
+    ] = LINK_LASTS,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Print the token of a link by which a person answers a question once, without a login."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    person = actor(for_, role)
+    if not person.id:
+        raise CommandError("--for names the person who is to answer")
+    token = with_tenant(settings, lambda here: here.link(ask, for_=person, lasts=lasts))
+    if json:
+        write(as_json({"ask": ask, "person": person.id, "roles": sorted(person.roles), "token": token}))
+    else:
+        write(token)
 
 
 def _as_data(ask: AskRow) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from headway.cli.demo import demo
 from headway.cli.diff import diff
 from headway.cli.doctor import doctor
 from headway.cli.explore import explore
-from headway.cli.inbox import answer, inbox
+from headway.cli.inbox import answer, inbox, link
 from headway.cli.keys import keys
 from headway.cli.lives import cancel, create, instances, send, why
 from headway.cli.operations import bulk, letters
@@ -80,6 +80,7 @@ PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
         "why": why,
         "inbox": inbox,
         "answer": answer,
+        "link": link,
         "tail": tail,
     },
     "Charts": {"charts": charts, "chart": chart, "explore": explore, "upgrade": upgrade},

@@ -13,7 +13,7 @@ from headway.cli.direct import with_node
 from headway.cli.options import Config, Database, Tenant, settings_of
 from headway.cli.present import out
 from headway.codec import decode, encode
-from headway.engine.tail import cursor_of
+from headway.engine.tail import cursor_of, cursor_text
 from headway.node import Node
 from headway.store.rows import EventRow, LiveRow, LogRow, MessageRow
 
@@ -58,7 +58,7 @@ def tail(
 
 
 def _print_json(event: LogRow) -> None:
-    sys.stdout.write(f"{encode(shown(event)).decode()}\n")
+    sys.stdout.write(f"{encode(shown(event, cursor_text(event.cursor))).decode()}\n")
     sys.stdout.flush()
 
 

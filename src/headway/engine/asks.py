@@ -103,11 +103,11 @@ class Asks:
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
         arguments.require_actor("for_", for_)
+        span = arguments.lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:
             raise LinkError(f"the ask {ask} is closed")
-        until = await self._engine.store.now() + arguments.lasting(lasts)
-        return self._signer().sign(row, for_, until)
+        return self._signer().sign(row, for_, await self._engine.store.now() + span)
 
     async def open_link(self, token: str) -> tuple[Link, AskRow]:
         """What a token is for; raises LinkError when it is forged or has run out."""
@@ -141,7 +141,7 @@ class Asks:
 
     def _signer(self) -> Signer:
         if self._signer_or_none is None:
-            raise LinkError("links need a secret: none was given")
+            raise LinkError("links need a secret, the setting link_secrets: none was given")
         return self._signer_or_none
 
     async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:

@@ -10,7 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 
 from headway.codec import Value, decode, encode
-from headway.errors import HeadwayError, LinkError
+from headway.errors import HeadwayError, InputError, LinkError
 from headway.statechart.snapshot import Actor
 from headway.store.rows import AskRow
 
@@ -44,11 +44,17 @@ class Signer:
         self._keys = [secret.encode() for secret in secrets_]
 
     def sign(self, ask: AskRow, by: Actor, expires_at: datetime) -> str:
-        """A token that allows one answer to an ask, and to no later one of the same id."""
+        """A token that allows one answer to an ask, and to no later one of the same id.
+
+        Raises InputError when names and roles are too long for one.
+        """
         nonce = secrets.token_urlsafe(12)
         link = Link(ask.tenant, ask.id, ask.opened_at, by, expires_at=expires_at, nonce=nonce)
         body = encode(link)
-        return f"{_text(body)}.{_text(_signature(self._keys[0], body))}"
+        token = f"{_text(body)}.{_text(_signature(self._keys[0], body))}"
+        if len(token) > LONGEST_TOKEN:
+            raise InputError("names and roles are too long for a link")
+        return token
 
     def read(self, token: str, now: datetime) -> Link:
         """What a token allows; raises LinkError when it is forged or has run out."""

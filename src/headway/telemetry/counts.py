@@ -6,8 +6,9 @@ import asyncio
 import threading
 import time
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import Literal, NamedTuple
 
 from headway.store.port import Changes
 from headway.telemetry.handlers import End
@@ -71,6 +72,16 @@ class Distributions:
         if found is None:
             found = values[series] = Distribution(self._bounds)
         found.add(value)
+
+
+class Family(NamedTuple):
+    """A metric, which is told as `headway_<name>`; `labels` are those of its series after the tenant."""
+
+    kind: Literal["counter", "gauge", "histogram"]
+    name: str
+    about: str
+    labels: tuple[str, ...]
+    values: Mapping[Series, float | Distribution]
 
 
 def _rest(series: Series) -> Series:

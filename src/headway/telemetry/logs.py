@@ -18,7 +18,7 @@ from headway.store.rows import HistoryRow
 SECRETS = re.compile(
     r"hw_[0-9a-f]{6,}_[0-9A-Za-z]{8,}"  # an API key
     r"|whsec_[0-9A-Za-z+/=]{8,}"  # a webhook's secret
-    r"|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a token
+    r"|eyJ[\w-]{8,}(\.[\w-]{8,}){1,2}"  # a token, or a link to answer by
     r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # a password in an address
     r"|(?i:(?<=bearer )[^\s\"',]+)"
 )

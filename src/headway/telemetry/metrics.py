@@ -20,7 +20,7 @@ from prometheus_client.registry import Collector
 from headway.node import Node
 from headway.outbox.relay import Relay
 from headway.store.port import AskQuery, LetterQuery, MessageQuery
-from headway.telemetry.counts import OTHER, Counts, Distribution, Series
+from headway.telemetry.counts import OTHER, Counts, Distribution, Family, Series
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 MOST_COUNTED = 1_000
@@ -45,6 +45,15 @@ KNOWN_ERRORS = frozenset(
 )
 
 
+KINDS: dict[str, type[Any]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+Meter = Callable[[Node, Counts], Callable[[], Iterable[Family]]]
+"""What a lifecycle counts by itself, from when it is given the node on; the answer tells its metrics."""
+
+
 class Looked(NamedTuple):
     """What had to be read from the database."""
 
@@ -56,9 +65,10 @@ class Looked(NamedTuple):
 class Metrics:
     """Counts what a node does from `start` to `stop`, and tells it when asked."""
 
-    def __init__(self, node: Node, counts: Counts | None = None) -> None:
+    def __init__(self, node: Node, counts: Counts | None = None, meters: Iterable[Meter] = ()) -> None:
         """`counts` may have been given to the node's handlers before, to watch those too."""
-        self._node, self.counts = node, counts or Counts()
+        self._node, self.counts, self._meters = node, counts or Counts(), tuple(meters)
+        self._tellers: list[Callable[[], Iterable[Family]]] = []
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         GCCollector(registry=self._process)
@@ -66,6 +76,7 @@ class Metrics:
     def start(self) -> None:
         """Begin to count."""
         self._node.engine.watch(self.counts.look)
+        self._tellers = [meter(self._node, self.counts) for meter in self._meters]
 
     def stop(self) -> None:
         """Count no more."""
@@ -74,9 +85,7 @@ class Metrics:
     async def text(self, tenant: str | None = None) -> bytes:
         """All metrics, or those of one tenant, of which no other's can be guessed."""
         looked = await self._look(self.counts.tenants if tenant is None else [tenant])
-        registry = CollectorRegistry()
-        registry.register(Families(list(self._families(looked, tenant))))
-        own = generate_latest(registry)
+        own = _text(self._families(looked, tenant))
         return own if tenant is not None else own + generate_latest(self._process)
 
     async def _look(self, tenants: Iterable[str]) -> Looked:
@@ -102,19 +111,40 @@ class Metrics:
 
     def _families(self, looked: Looked, tenant: str | None) -> Iterator[Metric]:
         counts = self.counts
-        is_wanted: Wanted = (lambda _: True) if tenant is None else (lambda series: series[0] == tenant)
-        for kind, name, about, labels, values in (
-            (CounterMetricFamily, "transitions", "Transitions by pair of states.", PAIR, counts.transitions),
-            (HistogramMetricFamily, "state_seconds", "Time in a state that was left.", STATE, counts.stays),
-            (CounterMetricFamily, "asks_opened", "Questions put to people.", STATE, counts.asks_opened),
-            (CounterMetricFamily, "asks_closed", "Questions closed, by what did.", EVENT, counts.asks_closed),
-            (GaugeMetricFamily, "work_in_flight", "Attempts under way.", HANDLER, counts.in_flight),
-            (HistogramMetricFamily, "work_seconds", "Time an attempt took.", HANDLER, counts.durations),
-            (CounterMetricFamily, "work_outcomes", "How attempts ended.", OUTCOME, counts.outcomes),
-            (CounterMetricFamily, "work_retries", "Attempts after the first.", HANDLER, counts.retries),
-        ):
-            family = kind(f"headway_{name}", about, labels=("tenant", *labels))
-            yield _filled(family, values.values, is_wanted)
+        yield from _filled(
+            (
+                Family(
+                    "counter",
+                    "transitions",
+                    "Transitions by pair of states.",
+                    PAIR,
+                    counts.transitions.values,
+                ),
+                Family(
+                    "histogram", "state_seconds", "Time in a state that was left.", STATE, counts.stays.values
+                ),
+                Family(
+                    "counter", "asks_opened", "Questions put to people.", STATE, counts.asks_opened.values
+                ),
+                Family(
+                    "counter",
+                    "asks_closed",
+                    "Questions closed, by what did.",
+                    EVENT,
+                    counts.asks_closed.values,
+                ),
+                Family("gauge", "work_in_flight", "Attempts under way.", HANDLER, counts.in_flight.values),
+                Family(
+                    "histogram", "work_seconds", "Time an attempt took.", HANDLER, counts.durations.values
+                ),
+                Family("counter", "work_outcomes", "How attempts ended.", OUTCOME, counts.outcomes.values),
+                Family(
+                    "counter", "work_retries", "Attempts after the first.", HANDLER, counts.retries.values
+                ),
+                *(family for tell in self._tellers for family in tell()),
+            ),
+            tenant,
+        )
         asks = GaugeMetricFamily(
             "headway_asks_open", f"Open questions, counted up to {MOST_COUNTED}.", labels=("tenant",)
         )
@@ -130,7 +160,8 @@ class Metrics:
         batches = HistogramMetricFamily(
             "headway_batch_instances", "Instances changed by one commit.", labels=()
         )
-        yield _filled(batches, {(): self.counts.batches}, lambda _: True)
+        batches.add_metric((), _buckets(self.counts.batches), self.counts.batches.sum)
+        yield batches
         lateness = {str(share): self._node.timers.late_by(share) for share in QUANTILES}
         yield _gauge("timer_lateness_seconds", "How late the last timers were.", "quantile", lateness)
         yield _gauge("outbox_lag_seconds", "How long the next message waits.", "destination", looked.lag)
@@ -180,7 +211,9 @@ class Metrics:
         yield attempts
 
 
-Wanted = Callable[[Series], bool]
+def text_of(families: Iterable[Family], tenant: str) -> bytes:
+    """What some metrics say of one tenant."""
+    return _text(_filled(families, tenant))
 
 
 class Families(Collector):
@@ -198,14 +231,21 @@ def _values(series: Series) -> tuple[str, ...]:
     return tuple(OTHER if value is None else value for value in series)
 
 
-def _filled(family: Any, values: Mapping[Series, float | Distribution], is_wanted: Wanted) -> Metric:
-    """The family with all series that are wanted."""
-    for series, value in sorted(values.items(), key=_order):
-        if is_wanted(series):
-            told = (_buckets(value), value.sum) if isinstance(value, Distribution) else (value,)
-            family.add_metric(_values(series), *told)
-    filled: Metric = family
-    return filled
+def _text(metrics: Iterable[Metric]) -> bytes:
+    registry = CollectorRegistry()
+    registry.register(Families(list(metrics)))
+    return generate_latest(registry)
+
+
+def _filled(families: Iterable[Family], tenant: str | None) -> Iterator[Metric]:
+    """The metrics with all their series, or with those of one tenant."""
+    for family in families:
+        metric = KINDS[family.kind](f"headway_{family.name}", family.about, labels=("tenant", *family.labels))
+        for series, value in sorted(family.values.items(), key=_order):
+            if tenant in {None, series[0]}:
+                told = (_buckets(value), value.sum) if isinstance(value, Distribution) else (value,)
+                metric.add_metric(_values(series), *told)
+        yield metric
 
 
 def _gauge(name: str, about: str, label: str, values: Mapping[str, float]) -> Metric:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import socket
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from headway.api.live import hub_of
 from headway.api.live_limits import LiveLimits
 from headway.api.server import serving
 from headway.node import Node
+from tests.clocks import Ahead
 
 READER = Actor("reader", "service")
 Told = dict[str, Any]
@@ -143,12 +145,14 @@ KINDS = pytest.mark.parametrize("kind", ["socket", "stream"])
 
 
 @asynccontextmanager
-async def placed(database: str, *, limits: LiveLimits | None = None) -> AsyncIterator[Place]:
+async def placed(
+    database: str, *, limits: LiveLimits | None = None, clock: Ahead | None = None
+) -> AsyncIterator[Place]:
     """A service on a free port for the length of a block."""
     async with (
-        asyncio.timeout(60),
-        Node(database, [Visit, Chore]) as node,
-        Access(node.engine.store) as access,
+        asyncio.timeout(120),
+        Node(database, [Visit, Chore], clock=clock) as node,
+        Access(node.engine.store, monotonic=clock.seconds if clock else time.monotonic) as access,
     ):
         front = application(node, access)
         front.app.state.live_limits = limits

@@ -9,7 +9,6 @@ import pytest
 
 from bench.service.live import Crowd
 from headway.api.shown import Frame
-from headway.engine.tail import cursor_of
 from headway.store.rows import Cursor
 from tests.api.live.place import KINDS, Place, Told, events, heard, line, placed, reading, seqs
 
@@ -121,11 +120,12 @@ async def test_what_a_reader_knows_is_not_given_again(place: Place) -> None:
     async with place.socket(after="0-0") as connection:
         *_, known, last = await events(connection, 4)
         reader = await place.hub.enter(credential, last["id"], instance="a")
-        old, new = (Frame(cursor_of(each["id"]), b"{}") for each in (known, last))
+        seal = reader.feed.seal
+        old, new = (Frame(seal.cursor(each["id"]), each["id"], b"{}") for each in (known, last))
         assert reader.take(old)
         assert reader.take(new)
         assert not reader._waiting
-        assert reader.take(Frame(Cursor(new.cursor.stamp + 1, 0), b"{}"))
+        assert reader.take(Frame(Cursor(new.cursor.stamp + 1, 0), "later", b"{}"))
         assert len(reader._waiting) == 1
         place.hub.leave(reader)
 
@@ -134,7 +134,8 @@ async def test_what_a_reader_knows_is_not_given_again(place: Place) -> None:
 async def test_a_place_that_the_log_has_not_reached_is_a_gap(place: Place, kind: str) -> None:
     """Who has read on in a database that was set back hears of it, and misses nothing from then on."""
     await place.visit("a")
-    async with reading(place, kind, after=f"{10**17}-5") as reader:
+    beyond = (await place.app.state.seals.of("acme")).event(Cursor(10**17, 5))
+    async with reading(place, kind, after=beyond) as reader:
         gap = await (heard(reader) if kind == "socket" else anext(reader))
         await place.turn("a", 2)
         assert seqs(await events(reader, 2)) == line("a", 2, 3)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -11,12 +12,11 @@ import websockets
 
 from headway.api.live_limits import LiveLimits
 from tests.api.live.place import READER, Place, Told, events, heard, line, placed, seqs
+from tests.clocks import Ahead
 
 pytestmark = pytest.mark.mission("ENG-14", "ENG-15")
 
-QUICK = LiveLimits(
-    hello=0.2, heartbeat=0.1, look=0.05, most_waiting=10, most_waiting_bytes=100_000, patience=0.3
-)
+QUICK = LiveLimits(heartbeat=0.1, look=0.05, most_waiting=10, most_waiting_bytes=100_000, patience=0.3)
 LARGE = "x" * 200_000
 
 
@@ -81,7 +81,7 @@ async def test_a_bad_address_of_a_stream_gets_a_problem(
     """Before the stream begins."""
     await place.visit("theirs", tenant="other")
     headers = {"Authorization": f"Bearer {await place.key()}"}
-    async with httpx.AsyncClient(base_url=place.url, headers=headers) as client:
+    async with httpx.AsyncClient(base_url=place.url, headers=headers, timeout=30) as client:
         answer = await client.get(f"/v1/events{query}")
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -89,7 +89,7 @@ async def test_a_bad_address_of_a_stream_gets_a_problem(
 async def test_a_stream_needs_a_credential_that_may_read(place: Place) -> None:
     """None, and one for something else, are told apart."""
     other = {"Authorization": f"Bearer {await place.key('acme', 'send')}"}
-    async with httpx.AsyncClient(base_url=place.url) as client:
+    async with httpx.AsyncClient(base_url=place.url, timeout=30) as client:
         assert (await client.get("/v1/events")).status_code == 401
         assert (await client.get("/v1/events", headers=other)).status_code == 403
 
@@ -119,7 +119,8 @@ async def test_a_page_of_another_site_is_not_let_in(place: Place, origin: str, *
 
 async def test_who_says_nothing_is_closed(address: str) -> None:
     """A connection without a hello does not stay."""
-    async with placed(address, limits=QUICK) as place, place.raw_socket() as connection:
+    limits = LiveLimits(hello=0.1)
+    async with placed(address, limits=limits) as place, place.raw_socket() as connection:
         told, code, _ = await ending(connection)
     assert (told["problem"]["code"], code) == ("silent", 4_408)
 
@@ -140,8 +141,8 @@ async def test_a_sign_of_life_moves_the_cursor(address: str) -> None:
             first = await anext(stream)
             await place.visit("b", 3)
             for source in (connection, stream):
-                beat = {"id": first["last"]}
-                while beat["id"] == first["last"]:
+                beat, seal = {"id": first["last"]}, await place.app.state.seals.of("acme")
+                while seal.cursor(beat["id"]) == seal.cursor(first["last"]):
                     told = await (heard(connection) if source is connection else anext(stream))
                     assert told["type"] == "heartbeat"
                     beat = {"id": told.get("id") or told["last"]}
@@ -156,12 +157,14 @@ async def test_a_sign_of_life_moves_the_cursor(address: str) -> None:
 @pytest.mark.parametrize("end", ["revoked", "expired"])
 async def test_a_key_that_is_no_good_any_more_ends_its_connections(address: str, end: str) -> None:
     """Within seconds, with the reason; those of other keys go on."""
-    async with placed(address, limits=QUICK) as place:
-        lasts = "1s" if end == "expired" else None
-        made = await place.access.keyring.make("acme", READER, ("read",), lasts=lasts)
+    clock = Ahead()
+    async with placed(address, limits=QUICK, clock=clock) as place:
+        made = await place.access.keyring.make("acme", READER, ("read",), lasts="1h")
         async with place.socket() as other, place.socket(token=made.text) as connection:
             if end == "revoked":
                 await place.access.keyring.revoke("acme", made.key.id)
+            else:
+                clock.ahead += timedelta(hours=1)
             told, code, _ = await ending(connection)
             await place.visit("a")
             assert seqs(await events(other, 1)) == line("a", 1)

@@ -108,7 +108,7 @@ class Worker:
 @asynccontextmanager
 async def placed(database: str) -> AsyncIterator[Place]:
     """A service on a free port for the length of a block."""
-    async with asyncio.timeout(60), Node(database, [Payment]) as node, Access(node.engine.store) as access:
+    async with asyncio.timeout(120), Node(database, [Payment]) as node, Access(node.engine.store) as access:
         front = application(node, access)
         listening = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,14 +15,17 @@ import httpx
 from headway import Actor
 from headway.api.access import Access, Rate
 from headway.api.app import application
+from headway.api.metrics import expose
 from headway.api.server import serving as served
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.node import Node
+from headway.telemetry.metrics import Metrics
+from tests.clocks import Ahead
 
 BOSS = Actor("boss", "person", frozenset({"supervisor", "user"}))
 PERFORM = "tests.lifecycles.supervision.tasks:perform"
 UNHURRIED = Rate(1_000_000, 1_000_000)
-LONGEST = 30
+LONGEST = 120
 T = TypeVar("T")
 
 
@@ -33,6 +37,15 @@ class Service:
     client: httpx.AsyncClient
     access: Access
     url: str
+    clock: Ahead | None = None
+
+    def let_pass(self, seconds: float) -> None:
+        """Set the clock ahead, so that what is due by then happens now; leases last longer than a minute."""
+        assert self.clock is not None
+        self.clock.ahead += timedelta(seconds=seconds)
+        self.node.timers.wake()
+        if self.node.worker is not None:
+            self.node.worker.wake()
 
     async def worker(self, *, start: bool = True, **wanted: Any) -> str:
         """A new worker, on duty unless it is not to be started."""
@@ -95,6 +108,11 @@ async def noted(notes: Path, at_least: int) -> list[str]:
     return await eventually(look)
 
 
+async def noted_times(tried: Path, at_least: int) -> None:
+    """Wait until a task was tried so many times."""
+    await eventually(lambda: True if tried.exists() and len(tried.read_text()) >= at_least else None)
+
+
 async def standstill(notes: Path) -> list[str]:
     """What a task has noted when it notes nothing more: two looks, with time for many steps between them."""
     before: list[str] | None = None
@@ -115,11 +133,11 @@ def processes_of(worker: str) -> list[int]:
 
 
 @asynccontextmanager
-async def serving(database: str, perform: str = PERFORM) -> AsyncIterator[Service]:
+async def serving(database: str, clock: Ahead | None = None) -> AsyncIterator[Service]:
     """Supervision on a free port for the length of a block."""
-    lifecycle = supervision(perform)
+    lifecycle = supervision(PERFORM)
     async with (
-        Node(database, lifecycle.charts, handlers=lifecycle.handlers) as node,
+        Node(database, lifecycle.charts, handlers=lifecycle.handlers, clock=clock) as node,
         Access(node.engine.store, rate=UNHURRIED) as access,
     ):
         assert node.worker is not None
@@ -128,9 +146,12 @@ async def serving(database: str, perform: str = PERFORM) -> AsyncIterator[Servic
         listening = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         front = application(node, access, routers=lifecycle.routers)
+        metrics = Metrics(node, meters=lifecycle.meters)
+        metrics.start()
+        expose(front, metrics, "")
         headers = {"Authorization": f"Bearer {key}"}
         async with (
             served(front, listening, patience=2),
             httpx.AsyncClient(base_url=url, headers=headers, timeout=30) as client,
         ):
-            yield Service(node, client, access, url)
+            yield Service(node, client, access, url, clock)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -67,6 +68,25 @@ def _fail(_part: Part, words: list[str]) -> Any:
     return before
 
 
+def _say(part: Part, words: list[str]) -> Any:
+    """`say WHAT N`: so much is said at a safe point, or as the result."""
+    text = "x" * int(words[1])
+    if words[0] == "point":
+        part.safe_point(text)
+    return text
+
+
+def _raise(_part: Part, words: list[str]) -> Any:
+    """`raise CODE`: an error with a code of its own, whatever that is."""
+    error = ValueError("as it was told")
+    error.code = " ".join(words)  # type: ignore[attr-defined]  # any exception may have one
+    raise error
+
+
+def _leave(_part: Part, words: list[str]) -> Any:
+    sys.exit(int(words[0]))
+
+
 def _die(_part: Part, _words: list[str]) -> Any:
     os.abort()
 
@@ -77,6 +97,9 @@ HOW: dict[str, Callable[[Part, list[str]], Any]] = {
     "stumble": _stumble,
     "wait": _wait,
     "fail": _fail,
+    "say": _say,
+    "raise": _raise,
+    "leave": _leave,
     "die": _die,
 }
 ERRORS: dict[str, type[Exception]] = {

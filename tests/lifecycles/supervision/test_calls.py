@@ -9,6 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Actor
+from tests.api.serving import client_of
 from tests.lifecycles.supervision.serving import BOSS, Service
 
 WORKER_PATHS: dict[str, list[str]] = {
@@ -224,6 +225,7 @@ async def test_a_repeated_request_gets_the_first_answer(everywhere: Service, way
     client = everywhere.client
     made = [await client.post("/api/workers", **repeated(way, "make")) for _ in range(2)]
     assert (made[0].status_code, made[0].content) == (201, made[1].content)
+    assert everywhere.node.engine.tally["replayed"] == 1
     assert len((await client.get("/api/workers")).json()["items"]) == 1
     worker = made[0].json()["id"]
     await client.post(f"/api/workers/{worker}/start")
@@ -236,6 +238,18 @@ async def test_a_repeated_request_gets_the_first_answer(everywhere: Service, way
     assert (await everywhere.get(worker))["status"] == "RUNNING"
     reused = await client.post(f"/api/supervisor/workers/{worker}/terminate", **repeated(way, "pause"))
     assert (reused.status_code, reused.json()["code"]) == (422, "key_reused")
+
+
+@pytest.mark.mission("SUP-API")
+async def test_two_different_ids_in_one_request_are_422(service: Service) -> None:
+    """Nobody could tell which of them counts; the same twice is one."""
+    for key, status in (("a", 201), ("b", 422)):
+        answer = await service.client.post(
+            "/api/workers", json={"request_id": "a"}, headers={"Idempotency-Key": key}
+        )
+        assert answer.status_code == status
+    assert answer.json()["errors"][0]["place"] == "body.request_id"
+    assert len((await service.client.get("/api/workers")).json()["items"]) == 1
 
 
 @pytest.mark.mission("SUP-API", "SUP-WX")
@@ -277,11 +291,9 @@ async def test_who_may_do_what(service: Service) -> None:
         (["admin"], "other", BOSS, 404),
     ):
         key = (await service.access.keyring.make(tenant, actor, scopes)).text
-        async with httpx.AsyncClient(
-            base_url=service.url, headers={"Authorization": f"Bearer {key}"}
-        ) as other:
+        async with client_of(service.url, key) as other:
             assert (await other.post(path)).status_code == status
-    async with httpx.AsyncClient(base_url=service.url) as nobody:
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as nobody:
         assert (await nobody.post(path, json={"request_id": "x"})).status_code == 401
     assert (await service.get(worker))["status"] == "RUNNING"
 
@@ -312,8 +324,12 @@ async def test_workers_and_jobs_are_listed_in_pages(service: Service) -> None:
     assert (await service.client.get("/api/jobs", params={"status": "IDLE"})).status_code == 422
 
 
+OWN = 'tenant="default"'
+
+
 @pytest.mark.mission("SUP-M")
-async def test_the_four_metrics(service: Service) -> None:
+@pytest.mark.parametrize("route", ["/api/supervisor/metrics", "/metrics"])
+async def test_the_four_metrics(service: Service, route: str) -> None:
     """Changes by pair, times in states, refused events and known requests are counted by tenant."""
     worker = await service.worker()
     for _ in range(2):
@@ -323,22 +339,20 @@ async def test_the_four_metrics(service: Service) -> None:
         await service.client.post(path)
     for _ in range(4):
         await service.client.post("/api/workers", json={"request_id": "again"})
-    told = (await service.client.get("/api/supervisor/metrics")).text
+    told = (await service.client.get(route)).text
     lines = [line.removeprefix("headway_supervision_") for line in told.splitlines()]
-    assert 'transitions_total{machine="worker",from_state="RUNNING",to_state="PAUSED"} 1' in lines
-    assert 'state_seconds_count{machine="worker",state="RUNNING"} 1' in lines
-    assert 'state_seconds_bucket{machine="worker",state="RUNNING",le="+Inf"} 1' in lines
-    assert 'failed_transitions_total{machine="worker",event="pause",code="already"} 1' in lines
-    assert 'idempotency_lookups_total{result="hit"} 3' in lines
-    assert "idempotency_hit_ratio 0.75" in lines
+    assert f'transitions_total{{from_state="RUNNING",machine="worker",{OWN},to_state="PAUSED"}} 1.0' in lines
+    assert f'state_seconds_count{{machine="worker",state="RUNNING",{OWN}}} 1.0' in lines
+    assert f'state_seconds_bucket{{le="+Inf",machine="worker",state="RUNNING",{OWN}}} 1.0' in lines
+    assert f'failed_transitions_total{{code="already",event="pause",machine="worker",{OWN}}} 1.0' in lines
+    assert f'idempotency_lookups_total{{result="hit",{OWN}}} 3.0' in lines
+    assert f"idempotency_hit_ratio{{{OWN}}} 0.75" in lines
     assert [*text_string_to_metric_families(told)]
     key = (await service.access.keyring.make("other", BOSS, ["operate"])).text
-    other = await service.client.get("/api/supervisor/metrics", headers={"Authorization": f"Bearer {key}"})
-    assert 'machine="worker"' not in other.text
+    other = await service.client.get(route, headers={"Authorization": f"Bearer {key}"})
+    assert (other.status_code, 'machine="worker"' in other.text) == (200, False)
     plain = (await service.access.keyring.make("default", BOSS, ["read"])).text
-    refused = await service.client.get(
-        "/api/supervisor/metrics", headers={"Authorization": f"Bearer {plain}"}
-    )
+    refused = await service.client.get(route, headers={"Authorization": f"Bearer {plain}"})
     assert refused.status_code == 403
 
 

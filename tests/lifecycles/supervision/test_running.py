@@ -7,7 +7,16 @@ from typing import Any
 
 import pytest
 
-from tests.lifecycles.supervision.serving import Service, begun, gone, noted, processes_of, standstill
+from headway.lifecycles.supervision.chart import Job
+from tests.lifecycles.supervision.serving import (
+    Service,
+    begun,
+    gone,
+    noted,
+    noted_times,
+    processes_of,
+    standstill,
+)
 
 
 @pytest.mark.mission("SUP-RUN", "SUP-J", "SUP-API")
@@ -192,10 +201,71 @@ async def test_an_unrecoverable_error_fails_worker_and_job(service: Service, tmp
 
 
 @pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize(
+    ("task", "said"),
+    [
+        ("say result 1000001", "too_large: a result or safe point has at most 900,000 bytes, not 1,000,003"),
+        ("say point 1000001", "too_large: a result or safe point has at most 900,000 bytes, not 1,000,003"),
+        ("raise E_1", "E_1: ValueError: as it was told"),
+        ("raise no word", "unrecoverable: ValueError: as it was told"),
+        ("raise crashed", "unrecoverable: ValueError: as it was told"),
+    ],
+)
+async def test_a_task_that_fails_says_so_in_words(service: Service, task: str, said: str) -> None:
+    """What is too large, and codes that are none or mean something else, fail worker and job at once."""
+    worker = await service.worker()
+    job = await service.job(task)
+    for name in (job, worker):
+        ended = await service.until(name, "FAILED")
+        assert (ended["status"], ended["error"]) == ("FAILED", said)
+    assert (await service.get(job))["crashes"] == 0
+
+
+@pytest.mark.mission("SUP-R", "SUP-J")
+async def test_a_job_that_is_not_valid_fails_at_once(service: Service) -> None:
+    """What comes in by another door than the routes is validated too, and fails without a worker."""
+    made = await service.client.post(
+        "/v1/instances", json={"chart": Job.chart.name, "id": "j_bad", "context": {"worker_count": 11}}
+    )
+    assert made.status_code == 201
+    ended = await service.until("j_bad", "FAILED")
+    assert (ended["status"], ended["workers"]) == ("FAILED", [])
+    assert ended["error"] == "a job needs a task description; worker_count is 1 to 10"
+
+
+@pytest.mark.mission("SUP-R")
+async def test_a_task_that_leaves_is_a_crash(service: Service) -> None:
+    """A process that ends itself has crashed, and its exit code is known."""
+    worker = await service.worker()
+    job = await service.job("leave 3")
+    ended = await service.until(worker, "FAILED")
+    assert ended["error"] == "crashed: the process of the worker has ended with 3"
+    assert (await service.until(job, "FAILED"))["crashes"] == 3
+
+
+@pytest.mark.mission("SUP-R")
+async def test_three_retries_that_do_not_help_pause_the_worker(service: Service, tmp_path: Path) -> None:
+    """A fault of the network that stays is met four times; then the worker waits, and its job with it."""
+    tried = tmp_path / "tried"
+    worker = await service.worker()
+    job = await service.job(f"fail {tried} 4 network")
+    for attempt in range(1, 4):
+        await noted_times(tried, attempt)
+        assert (await service.get(worker))["status"] == "RUNNING"
+        service.let_pass(10)
+    paused = await service.until(worker, "PAUSED")
+    assert (paused["status"], paused["error"]) == ("PAUSED", "network_error: NetworkError: as it was told")
+    assert (tried.read_text(), (await service.get(job))["status"]) == ("xxxx", "RUNNING")
+    await service.supervise(worker, "resume")
+    assert (await service.until(job, "COMPLETED"))["result"] == 4
+
+
+@pytest.mark.mission("SUP-R")
 @pytest.mark.parametrize("start", [False, True])
 async def test_a_silent_supervisor_terminates_the_worker(service: Service, start: bool) -> None:  # noqa: FBT001 - a case
     """When its supervisor's time is over, a worker ends by itself, and so does its process."""
-    worker = await service.worker(start=start, supervisor_timeout_seconds=0.5)
+    worker = await service.worker(start=start, supervisor_timeout_seconds=60)
+    service.let_pass(60)
     assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
     for process in processes_of(worker):
         await gone(process)
@@ -208,11 +278,13 @@ async def test_a_canceled_job_is_killed_and_its_worker_goes_on(
 ) -> None:
     """Cancel and timeout kill the process at the task; the worker stays RUNNING and does the next job."""
     worker = await service.worker()
-    wanted: dict[str, Any] = {"timeout_seconds": 1} if how == "timeout" else {}
+    wanted: dict[str, Any] = {"timeout_seconds": 60} if how == "timeout" else {}
     job = await service.job(f"wait {tmp_path / 'never'}", **wanted)
     process = await begun(tmp_path / "never")
     if how == "cancel":
         (await service.client.post(f"/api/jobs/{job}/cancel")).raise_for_status()
+    else:
+        service.let_pass(60)
     assert (await service.until(job, "CANCELED"))["status"] == "CANCELED"
     after = await service.job("echo")
     done = await service.until(after, "COMPLETED")

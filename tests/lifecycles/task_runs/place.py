@@ -23,7 +23,7 @@ from headway.store.port import Changes
 from tests.api.serving import UNHURRIED, client_of
 
 ANN = Actor("ann", "person", frozenset({"user"}))
-LONGEST = 30
+LONGEST = 120
 CHARTS: dict[str, type[Statechart]] = {
     "task-runs": TaskRun,
     "task-processes": TaskProcess,

@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from typing import Any
 
+from headway.errors import InputError
 from headway.lifecycles.task_runs.runners import (
     Process,
     ProcessTask,
@@ -24,6 +25,7 @@ class Listed(Runner):
 
     async def prepare(self, run: RunTask) -> None:
         """One process for each that is listed."""
+        _break(run, "prepare")
         for each in run.config.get("processes", []):
             limits = {key: each[key] for key in ("timeout_seconds", "max_retries") if key in each}
             run.add(Process(each["name"], run.input_artifacts, each, **limits))
@@ -45,11 +47,17 @@ class Listed(Runner):
     async def after_all_completed(self, run: RunTask) -> list[Any] | None:
         """Go on with the next phase that is listed; then bring out all that was made."""
         calls["hook"] += 1
+        _break(run, "hook")
         more = run.config.get("more", [])
         if run.phase <= len(more):
             run.add(*(Process(name) for name in more[run.phase - 1]))
             return None
         return [item async for each in run.processes() for item in each.artifacts]
+
+
+def _break(run: RunTask, method: str) -> None:
+    if run.config.get("breaks") == method:
+        raise InputError(f"{method} is broken")
 
 
 @runners("threaded")

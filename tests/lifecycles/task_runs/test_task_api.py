@@ -24,6 +24,27 @@ async def begin(office: Office, config: dict[str, Any] | None = None) -> str:
     return f"/task-runs/{made['id']}"
 
 
+@pytest.mark.parametrize("by", ["header", "body"])
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/task-runs", {"runner": "nothing"}),
+        ("/task-runs", {"runner": "nothing", "id": "a/b c"}),
+        ("/workflow-runs", {"nodes": {"a": {"runner": "nothing"}}}),
+    ],
+)
+async def test_what_is_created_says_where_it_is(
+    office: Office, path: str, body: dict[str, Any], by: str
+) -> None:
+    """201 names the place of the new run or workflow run, and so does a repeat."""
+    named: dict[str, Any] = {"headers": {"Idempotency-Key": "k"}} if by == "header" else {}
+    asked = {**body, **({"request_id": "k"} if by == "body" else {})}
+    for _ in range(2):
+        made = await office.client.post(path, json=asked, **named)
+        assert (made.status_code, made.headers["location"][: len(path) + 1]) == (201, f"{path}/")
+        assert (await office.get(made.headers["location"]))["id"] == made.json()["id"]
+
+
 @pytest.mark.mission("TSK-M")
 async def test_a_forbidden_action_is_409_with_the_reason_and_what_is_allowed(office: Office) -> None:
     """The problem names the state and the events; nothing has changed."""
@@ -131,7 +152,7 @@ async def test_two_different_request_ids_in_one_request_are_422(office: Office) 
 async def test_who_may_read_and_act(office: Office) -> None:
     """No key is 401, no scope 403, no role 403, another tenant 404 with nothing in its lists."""
     path = await begin(office)
-    async with httpx.AsyncClient(base_url=office.url) as nobody:
+    async with httpx.AsyncClient(base_url=office.url, timeout=30) as nobody:
         assert (await nobody.get(path)).status_code == 401
     keyring = office.access.keyring
     reader = (await keyring.make("default", ANN, ["read"])).text
@@ -148,6 +169,18 @@ async def test_who_may_read_and_act(office: Office) -> None:
         assert (await client.get(path)).status_code == 404
         assert (await client.post(f"{path}/apply-action", json=stop)).status_code == 404
         assert (await client.get("/task-runs")).json() == {"items": [], "next": None}
+
+
+@pytest.mark.mission("TSK-F5")
+async def test_a_process_that_a_restart_has_deleted_is_gone(office: Office) -> None:
+    """It is not found any more, to be read or to be moved; the run has others."""
+    path = await begin(office)
+    run = await office.when(path, lambda it: it["task_processes_by_status"] == {"Running": 1})
+    (old,) = (await office.processes(run["id"])).values()
+    assert (await office.apply(path, "restart")).status_code == 200
+    await office.when(path, lambda it: it["task_processes_by_status"] == {"Running": 1})
+    assert (await office.client.get(f"/task-processes/{old['id']}")).status_code == 404
+    assert (await office.apply(f"/task-processes/{old['id']}", "stop")).status_code == 404
 
 
 async def test_lists_come_in_pages_and_by_status(office: Office) -> None:

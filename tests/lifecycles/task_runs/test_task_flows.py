@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from headway.statechart.snapshot import Event
 from tests.lifecycles.task_runs.place import Office
 from tests.lifecycles.task_runs.team import calls
 
@@ -55,6 +56,39 @@ async def test_a_permanent_error_fails_the_run_and_the_hook_is_not_called(office
     assert (calls["bad"], calls["hook"]) == (1, 0)
 
 
+@pytest.mark.mission("TSK-F2", "TSK-ERR")
+@pytest.mark.parametrize(
+    ("does", "error"),
+    [
+        ("fail", "ValueError: no good"),
+        ("hang", "timeout: it took longer than 0.05 s"),
+        ("flicker", "network_error: not yet"),
+    ],
+)
+async def test_a_failed_process_says_why(office: Office, does: str, error: str) -> None:
+    """Its last error is kept with its code; the run has no error of its own."""
+    bad = {"name": "bad", "does": does, "times": 9, "timeout_seconds": 0.05, "max_retries": 0}
+    path = await begin(office, bad, {"name": "good"})
+    run = await office.when(
+        path, lambda it: it["status"] == "Failed" and not it["active_task_processes_count"]
+    )
+    made = await office.processes(run["id"])
+    assert (made["bad"]["error"], made["good"]["error"], run["error"]) == (error, None, None)
+
+
+@pytest.mark.mission("TSK-F2", "TSK-HOOK")
+@pytest.mark.parametrize("method", ["prepare", "hook"])
+async def test_a_run_whose_runner_fails_says_why(office: Office, method: str) -> None:
+    """An error of prepare, or of the hook, is the run's own; a restart forgets it."""
+    path = await begin(office, {"name": "a"}, breaks=method)
+    run = await office.until(path, "Failed")
+    assert (run["error"], run["task_process_error_count"]) == (f"invalid_input: {method} is broken", 1)
+    assert office.node.worker is not None
+    await office.node.worker.stop()
+    assert (await office.apply(path, "restart")).status_code == 200
+    assert (await office.get(path))["error"] is None
+
+
 @pytest.mark.mission("TSK-EDGE", "TSK-F2")
 async def test_a_transient_error_is_tried_again_by_itself(office: Office) -> None:
     """Incomplete, pending and running again until it goes well; every error is counted."""
@@ -95,6 +129,23 @@ async def test_a_run_is_stopped_and_resumed(office: Office) -> None:
     assert (await office.apply(path, "resume")).status_code == 200
     run = await office.when(path, lambda it: it["task_processes_by_status"].get("Running") == 1)
     assert (run["status"], ends(run), calls["hook"]) == ("Running", set(), 0)
+
+
+@pytest.mark.mission("TSK-EDGE", "TSK-F4")
+async def test_stop_leaves_a_run_whose_processes_are_done_to_its_hook(office: Office) -> None:
+    """All is completed and the hook under way: stop changes nothing, and the run is Completed by the hook."""
+    assert office.node.worker is not None
+    path = await begin(office, {"name": "a", "does": "hang"})
+    run = await office.when(path, lambda it: it["task_processes_by_status"] == {"Running": 1})
+    (process,) = (await office.processes(run["id"])).values()
+    await office.node.worker.stop()
+    (await office.node.tenant().send(process["id"], Event("complete"))).unwrap()
+    run = await office.when(path, lambda it: it["task_processes_by_status"] == {"Completed": 1})
+    assert (run["status"], run["allowed_actions"]) == ("Running", ["stop", "restart"])
+    assert (await office.apply(path, "stop")).json()["status"] == "Running"
+    await office.node.worker.start()
+    run = await office.until(path, "Completed", "Stopped")
+    assert (run["status"], calls["hook"]) == ("Completed", 1)
 
 
 @pytest.mark.mission("TSK-EDGE", "TSK-M")

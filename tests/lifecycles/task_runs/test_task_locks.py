@@ -10,7 +10,7 @@ from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.node import Node
 from headway.statechart.snapshot import SYSTEM, Event
-from tests.lifecycles.task_runs.place import ANN, Office
+from tests.lifecycles.task_runs.place import ANN, LONGEST, Office
 from tests.lifecycles.task_runs.team import calls, runners
 
 pytestmark = pytest.mark.mission("TSK-LOCK")
@@ -94,7 +94,7 @@ async def test_counts_are_right_when_all_processes_end_at_once_on_two_nodes(
             "/task-runs", runner="listed", config={"processes": [{"name": f"p{n}"} for n in range(100)]}
         )
         # Another node's commits are not seen by the office's own way of waiting.
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(LONGEST):
             await office.node.tenant().until(made["id"], "Completed")
     run = await office.get(f"/task-runs/{made['id']}")
     assert run["task_processes_by_status"] == {"Completed": 100}

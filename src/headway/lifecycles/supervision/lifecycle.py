@@ -5,6 +5,7 @@ from __future__ import annotations
 from headway.lifecycle import Lifecycle
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.supervision.handlers import handlers_for, read_aloud
+from headway.lifecycles.supervision.meters import meter
 
 
 def supervision(perform: str = f"{read_aloud.__module__}:{read_aloud.__name__}") -> Lifecycle:
@@ -12,7 +13,7 @@ def supervision(perform: str = f"{read_aloud.__module__}:{read_aloud.__name__}")
 
     It is called in the process of a worker, with a `Part`, and its result is that of the task.
     """
-    return Lifecycle([Worker, Job, Supervisor], handlers_for(perform), routers=_routers())
+    return Lifecycle([Worker, Job, Supervisor], handlers_for(perform), routers=_routers(), meters=[meter])
 
 
 def _routers() -> list[object]:

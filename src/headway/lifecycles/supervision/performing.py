@@ -7,7 +7,9 @@ safe point the process waits to be told to go on. It ends when nobody is left to
 from __future__ import annotations
 
 import os
+import re
 import sys
+import traceback
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from io import TextIOWrapper
@@ -16,6 +18,12 @@ from threading import Thread
 from typing import Any
 
 from headway.codec import decode, encode
+
+LARGEST = 900_000
+"""Bytes of JSON of a result, or of the value of a safe point: they travel in events of at most 1 MB."""
+CODE = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
+TAKEN = frozenset({"crashed", "lost"})
+"""What only a process that is gone may say of itself."""
 
 Perform = Callable[["Part"], Any]
 """What performs a task: its result is the task's. See `code_of` for what an exception means."""
@@ -31,6 +39,12 @@ class ResourcesExhaustedError(Exception):
     """There is not enough of something: the worker pauses until its supervisor resumes it."""
 
     code = "resources_exhausted"
+
+
+class TooLargeError(Exception):
+    """More was said than is kept."""
+
+    code = "too_large"
 
 
 class Part:
@@ -79,7 +93,7 @@ class Lines:
 def code_of(error: BaseException) -> str:
     """The error code of an exception: its own, or that of its kind; all else is unrecoverable."""
     code = getattr(error, "code", None)
-    if isinstance(code, str):
+    if isinstance(code, str) and CODE.fullmatch(code) and code not in TAKEN:
         return code
     return next((code for kind, code in CODES if isinstance(error, kind)), "unrecoverable")
 
@@ -95,15 +109,27 @@ def perform_all(perform: Perform, lines: Lines) -> None:
     """Perform whatever comes, until the process ends."""
 
     def tell(value: Any) -> None:
-        lines.say(safe_point=value)
+        lines.say(safe_point=_kept(value))
         lines.next()
 
     while True:
         part = Part(lines.next(), tell)
         try:
-            lines.say(result=perform(part))
+            lines.say(result=_kept(perform(part)))
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the task's outcome
-            lines.say(error=code_of(error), message=f"{type(error).__name__}: {error}"[:500])
+            lines.say(error=code_of(error), message=_message(error))
+
+
+def _message(error: Exception) -> str:
+    said = str(error) if isinstance(error, TooLargeError) else f"{type(error).__name__}: {error}"
+    return said[:500]
+
+
+def _kept(value: Any) -> Any:
+    size = len(encode(value))
+    if size > LARGEST:
+        raise TooLargeError(f"a result or safe point has at most {LARGEST:,} bytes, not {size:,}")
+    return value
 
 
 def named(name: str) -> Perform:
@@ -115,8 +141,15 @@ def named(name: str) -> Perform:
 
 def main() -> None:
     """Run as `python -m headway.lifecycles.supervision.performing module:function worker`."""
-    lines = Lines()
-    perform_all(named(sys.argv[1]), lines)
+    lines, code = Lines(), 1
+    try:
+        perform_all(named(sys.argv[1]), lines)
+    except SystemExit as leaving:
+        code = leaving.code if isinstance(leaving.code, int) else code
+    except BaseException:  # noqa: BLE001 - whatever it is, the process ends with it
+        traceback.print_exc()
+    # The thread that listens holds the input: an orderly end would wait for it, and abort.
+    os._exit(code)
 
 
 if __name__ == "__main__":

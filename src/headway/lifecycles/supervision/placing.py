@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from headway import View
 from headway.lifecycles.supervision.messages import job_of, task_id, to
 from headway.statechart import model
+
+Changed = dict[str, Any]
 
 
 @dataclass
@@ -25,20 +27,16 @@ class Hand:
 
 
 @dataclass
-class Wish:
-    """A job that waits for so many workers."""
-
-    job: str
-    count: int
-
-
-@dataclass
 class SupervisorData:
-    """What a supervisor knows: its workers, the jobs that wait, and tasks whose worker is gone."""
+    """What a supervisor knows: its workers, the jobs that wait, and tasks whose worker is gone.
+
+    `waiting` is how many workers each of those jobs needs, in their order. Thousands may wait: it is a plain
+    mapping, and what goes through it job by job is done only when a worker is free.
+    """
 
     workspace_id: str = ""
     hands: dict[str, Hand] = field(default_factory=dict)
-    waiting: list[Wish] = field(default_factory=list)
+    waiting: dict[str, int] = field(default_factory=dict)
     orphans: list[str] = field(default_factory=list)
 
 
@@ -64,6 +62,7 @@ class Gone:
     worker: str
     failed: bool = False
     capacity: int = 1
+    supervisor_timeout_seconds: float = 3600
     given_up: list[str] = field(default_factory=list)
 
 
@@ -90,56 +89,56 @@ class JobOver:
     job: str
 
 
-def note_up(view: View) -> dict[str, Any]:
+def note_up(view: View) -> Changed:
     """The worker can be given tasks; those it has had before its pause it still has."""
-    known, told = _known(view), view.payload
-    before = known.hands.get(told.worker)
-    known.hands[told.worker] = Hand(told.capacity, up=True, tasks=before.tasks if before else [])
-    return asdict(known)
+    told, hands = view.payload, view.context.hands
+    before = hands.get(told.worker)
+    hand = Hand(told.capacity, tasks=before.tasks if before else [])
+    return {"hands": {**hands, told.worker: hand}}
 
 
-def note_down(view: View) -> dict[str, Any]:
+def note_down(view: View) -> Changed:
     """The worker is given nothing more for now."""
-    known = _known(view)
-    hand = known.hands.get(view.payload.worker)
-    if hand is not None:
-        hand.up = False
-    return asdict(known)
+    hands, worker = view.context.hands, view.payload.worker
+    return {"hands": {**hands, worker: replace(hands[worker], up=False)}} if worker in hands else {}
 
 
-def note_gone(view: View) -> dict[str, Any]:
+def note_gone(view: View) -> Changed:
     """The tasks of the worker need another one."""
-    known, told = _known(view), view.payload
-    hand = known.hands.pop(told.worker, None)
-    if hand is not None:
-        known.orphans += [task for task in hand.tasks if task not in told.given_up]
-    return asdict(known)
+    known, told = view.context, view.payload
+    if told.worker not in known.hands:
+        return {}
+    left = [task for task in known.hands[told.worker].tasks if task not in told.given_up]
+    return {"hands": _without(known.hands, told.worker), "orphans": [*known.orphans, *left]}
 
 
-def note_free(view: View) -> dict[str, Any]:
+def note_free(view: View) -> Changed:
     """The worker has a place again."""
-    known, told = _known(view), view.payload
-    hand = known.hands.get(told.worker)
-    if hand is not None and told.task in hand.tasks:
-        hand.tasks.remove(told.task)
-    return asdict(known)
+    told, hands = view.payload, view.context.hands
+    if told.worker not in hands:
+        return {}
+    left = [task for task in hands[told.worker].tasks if task != told.task]
+    return {"hands": {**hands, told.worker: replace(hands[told.worker], tasks=left)}}
 
 
-def note_waiting(view: View) -> dict[str, Any]:
+def note_waiting(view: View) -> Changed:
     """The job waits behind those that came before it."""
-    known, told = _known(view), view.payload
-    known.waiting.append(Wish(told.job, told.count))
-    return asdict(known)
+    told = view.payload
+    return {"waiting": {**view.context.waiting, told.job: told.count}}
 
 
-def note_over(view: View) -> dict[str, Any]:
+def note_over(view: View) -> Changed:
     """The job waits no longer, and all places it had are free."""
-    known, job = _known(view), view.payload.job
-    known.waiting = [wish for wish in known.waiting if wish.job != job]
-    known.orphans = [task for task in known.orphans if job_of(task) != job]
-    for hand in known.hands.values():
-        hand.tasks = [task for task in hand.tasks if job_of(task) != job]
-    return asdict(known)
+    known, job = view.context, view.payload.job
+    if job in known.waiting:
+        return {"waiting": _without(known.waiting, job)}
+    return {
+        "orphans": [task for task in known.orphans if job_of(task) != job],
+        "hands": {
+            name: replace(hand, tasks=[task for task in hand.tasks if job_of(task) != job])
+            for name, hand in known.hands.items()
+        },
+    }
 
 
 def substitute(view: View) -> list[dict[str, Any]]:
@@ -151,6 +150,7 @@ def substitute(view: View) -> list[dict[str, Any]]:
         {
             "workspace_id": view.context.workspace_id,
             "capacity": told.capacity,
+            "supervisor_timeout_seconds": told.supervisor_timeout_seconds,
             "supervisor": view.instance,
             "on_duty": True,
             "stands_in_for": told.worker,
@@ -163,48 +163,65 @@ def place(view: View) -> list[model.Action]:
 
     A job that needs more workers than are free is passed over, and is the first to be looked at next time.
     """
-    known = _known(view)
-    told = [*_place_orphans(known), *_place_jobs(known)]
-    return [model.Put(values=asdict(known)), *told] if told else []
+    known, crew = view.context, Crew(view.context.hands)
+    if not crew.free:
+        return []
+    orphans, jobs = _take_orphans(known.orphans, crew), _take_jobs(known.waiting, crew)
+    if not orphans and not jobs:
+        return []
+    left = {
+        "hands": crew.hands,
+        "orphans": [task for task in known.orphans if task not in orphans],
+        "waiting": {job: count for job, count in known.waiting.items() if job not in jobs},
+    }
+    return [
+        model.Put(values=left),
+        *(to(job_of(task), "reallocate", task=task, worker=worker) for task, worker in orphans.items()),
+        *(to(job, "allocate_resources", workers=workers) for job, workers in jobs.items()),
+    ]
 
 
-def _known(view: View) -> SupervisorData:
-    """A copy of what is known, to be changed."""
-    known: SupervisorData = deepcopy(view.context)
-    return known
+class Crew:
+    """Workers while they are given tasks: who is free, the least busy first."""
+
+    def __init__(self, hands: Mapping[str, Hand]) -> None:
+        self.hands = dict(hands)
+        self.free = self._free()
+
+    def give(self, worker: str, task: str) -> None:
+        """The worker has one more task."""
+        hand = self.hands[worker]
+        self.hands[worker] = replace(hand, tasks=[*hand.tasks, task])
+        self.free = self._free()
+
+    def _free(self) -> list[str]:
+        with_room = [name for name, hand in self.hands.items() if hand.has_room()]
+        return sorted(with_room, key=lambda name: len(self.hands[name].tasks))
 
 
-def _place_orphans(known: SupervisorData) -> list[model.Action]:
-    told: list[model.Action] = []
-    left: list[str] = []
-    for task in known.orphans:
-        worker = next(iter(_free_hands(known)), None)
-        if worker is None:
-            left.append(task)
-        else:
-            known.hands[worker].tasks.append(task)
-            told.append(to(job_of(task), "reallocate", task=task, worker=worker))
-    known.orphans = left
-    return told
+def _take_orphans(orphans: list[str], crew: Crew) -> dict[str, str]:
+    """Who takes over which task."""
+    taken: dict[str, str] = {}
+    for task in orphans:
+        if not crew.free:
+            break
+        taken[task] = crew.free[0]
+        crew.give(taken[task], task)
+    return taken
 
 
-def _place_jobs(known: SupervisorData) -> list[model.Action]:
-    told: list[model.Action] = []
-    left: list[Wish] = []
-    for wish in known.waiting:
-        free = _free_hands(known)
-        if len(free) < wish.count:
-            left.append(wish)
-            continue
-        chosen = free[: wish.count]
-        for number, worker in enumerate(chosen):
-            known.hands[worker].tasks.append(task_id(wish.job, number))
-        told.append(to(wish.job, "allocate_resources", workers=chosen))
-    known.waiting = left
-    return told
+def _take_jobs(waiting: Mapping[str, int], crew: Crew) -> dict[str, list[str]]:
+    """Which jobs get which workers."""
+    taken: dict[str, list[str]] = {}
+    for job, count in waiting.items():
+        if not crew.free:
+            break
+        if count <= len(crew.free):
+            taken[job] = crew.free[:count]
+            for number, worker in enumerate(taken[job]):
+                crew.give(worker, task_id(job, number))
+    return taken
 
 
-def _free_hands(known: SupervisorData) -> list[str]:
-    """The workers with room, the least busy first."""
-    free = [name for name, hand in known.hands.items() if hand.has_room()]
-    return sorted(free, key=lambda name: len(known.hands[name].tasks))
+def _without(mapping: Mapping[str, Any], key: str) -> dict[str, Any]:
+    return {name: value for name, value in mapping.items() if name != key}

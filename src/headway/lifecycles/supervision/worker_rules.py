@@ -173,7 +173,7 @@ def tell_crash(view: View) -> list[model.Action]:
         for task in view.context.tasks[:1]
         if task.job
     ]
-    return [*told, *_to_supervisor(view, "worker_gone", failed=True, capacity=view.context.capacity)]
+    return [*told, *_tell_failed(view)]
 
 
 def tell_failure(view: View) -> list[model.Action]:
@@ -185,15 +185,22 @@ def tell_failure(view: View) -> list[model.Action]:
         if task.job
     ]
     given_up = [task.id for task in view.context.tasks[:1]]
-    return [
-        *told,
-        *_to_supervisor(view, "worker_gone", failed=True, capacity=view.context.capacity, given_up=given_up),
-    ]
+    return [*told, *_tell_failed(view, given_up=given_up)]
 
 
 def supervisor_patience(view: View) -> float:
     """How long a worker stays in one state without a word from its supervisor, in seconds."""
     return float(view.context.supervisor_timeout_seconds)
+
+
+def _tell_failed(view: View, **more: Any) -> list[model.Action]:
+    """The supervisor hears what it needs for another worker of the same kind."""
+    worker = view.context
+    kind = {
+        "capacity": worker.capacity,
+        "supervisor_timeout_seconds": worker.supervisor_timeout_seconds,
+    }
+    return _to_supervisor(view, "worker_gone", failed=True, **kind, **more)
 
 
 def _to_supervisor(view: View, event: str, **data: Any) -> list[model.Action]:

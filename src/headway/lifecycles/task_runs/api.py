@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import Field
@@ -108,6 +109,7 @@ class TaskProcessShown(Strict):
     timeout_seconds: float
     restart_count: int
     error_count: int
+    error: str | None = Field(description="The last one: its code, and what was said.")
     progress: float
     input_artifacts: list[Any]
     output_artifacts: list[Any]
@@ -135,6 +137,7 @@ class TaskRunShown(Strict):
     task_processes_count: int
     task_processes_by_status: dict[str, int]
     task_process_error_count: int
+    error: str | None = Field(description="Of the runner's `prepare` or hook; processes have their own.")
     input_artifacts: list[Any]
     output_artifacts: list[Any]
     started_at: str | None
@@ -227,7 +230,7 @@ async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: Requ
     """Create a task run; its runner prepares its processes right after."""
     given = body.model_dump(exclude={"request_id"})
     key = _key(request_id, body.request_id)
-    return await _told(desk.create_run(**given, by=caller.actor, request_id=key), 201)
+    return await _told(desk.create_run(**given, by=caller.actor, request_id=key), "/task-runs/")
 
 
 @router.get("/task-runs", operation_id="list_task_runs", dependencies=READ)
@@ -323,7 +326,7 @@ async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request
     tasks = {name: Task(**node.model_dump()) for name, node in body.nodes.items()}
     key = _key(request_id, body.request_id)
     made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=key)
-    return await _told(made, 201)
+    return await _told(made, "/workflow-runs/")
 
 
 @router.get("/workflow-runs", operation_id="list_workflow_runs", dependencies=READ)
@@ -360,13 +363,17 @@ async def apply_to_workflow(
     return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=key))
 
 
-async def _told(doing: Awaitable[Receipt], status: int = 200) -> Response:
+async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
+    """What has become of it; of what is new also where it is."""
     try:
         receipt = await doing
     except RefusedError as error:
         raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
     told = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
-    return json_response(told, status, {"ETag": f'"{receipt.seq}"'})
+    headers = {"ETag": f'"{receipt.seq}"'}
+    if made_in is None:
+        return json_response(told, 200, headers)
+    return json_response(told, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
 
 
 def _key(header: str | None, body: str | None) -> str | None:

@@ -29,9 +29,11 @@ from headway.lifecycles.task_runs.rules import (
     ends_as,
     is_sound,
     keep_artifacts,
+    keep_error,
     keep_output,
     names_a_node,
     next_phase,
+    nodes_left,
     once,
     prepared_processes,
     ready_runs,
@@ -42,7 +44,7 @@ USER = ("user", "admin", "system")
 RUNNER = ("runner", "system")
 CHANGED = "child.changed"
 
-ERROR = count("errors")
+ERROR = (count("errors"), keep_error)
 RESTART = count("restart_count")
 DISPATCH = put(dispatched=True)
 RUN_CHILDREN = tell("children", "run")
@@ -51,16 +53,17 @@ RESUME_CHILDREN = tell("children", "resume")
 DELETE_CHILDREN = tell("children", "delete")
 TELL_WORKFLOW = tell("parent", "node_complete", "node", "output_artifacts")
 BEGIN_READY = (spawn("task_runs.run", ready_runs), begin_nodes)
-HOLD = put(held=True)
-RESUME_WORKFLOW = (RESUME_CHILDREN, put(held=False), *BEGIN_READY)
+HOLD, LET_GO = put(held=True), put(held=False)
+RESUME_WORKFLOW = (RESUME_CHILDREN, LET_GO, *BEGIN_READY)
 PREPARE = (spawn("task_runs.process", prepared_processes), next_phase)
 ADD = (spawn("task_runs.process", added_processes), next_phase)
 REOPEN = (once("started_at"), model.Clear(fields=RUN_ENDS))
 WORKFLOW_FAILED = ends_as("failed_at", WORKFLOW_ENDS)
+NONE_LEFT = f"started_at && {NONE_UNDER_WAY} && children.Stopped == 0"
 WORKFLOW_STOPPED = ends_as("stopped_at", WORKFLOW_ENDS)
 START_OVER = (
     DELETE_CHILDREN,
-    put(output_artifacts=[], phase=0),
+    put(output_artifacts=[], phase=0, error=None, held=False),
     count("errors", "0 - counters.errors"),
 )
 
@@ -91,7 +94,7 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     picked_up = queued.after("1s").computes(Running, sets="started_at")
     run = Pending.computes(Running, by=RUNNER, do=DISPATCH, sets="started_at")
     complete = Running.on("complete", "done.work.Running").computes(
-        Completed, by=RUNNER, do=keep_output, sets="completed_at", clears=PROCESS_ERRORS
+        Completed, by=RUNNER, do=keep_output, sets="completed_at", clears=(*PROCESS_ERRORS, "error")
     )
     incomplete = Running.on_error(*RETRYABLE).computes(Incomplete, Failed, do=ERROR, sets="incomplete_at")
     handle_timeout = Running.on_error(TIMEOUT).computes(Timeout, Failed, do=ERROR, sets="timeout_at")
@@ -166,14 +169,17 @@ class TaskRun(
     )
     hook_failed = completing.on_error.computes(Failed, do=ERROR, sets="failed_at")
 
-    # stop(), restart(), resume().
+    # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone.
     stop = (
-        Pending.computes(Stopped, by=USER, when=f"{EXISTING} == 0", sets="stopped_at")
+        deleting.stay(by=USER, do=HOLD)
+        | Pending.computes(Stopped, by=USER, when=f"{EXISTING} == 0", sets="stopped_at")
         | Pending.computes(Pending, by=USER, do=STOP_CHILDREN)
         | Running.computes(Running, by=USER, do=STOP_CHILDREN)
     )
     restart = any_live.to(deleting, by=USER, do=START_OVER, clears=RUN_TIMES)
-    deleted = deleting.always.to(preparing, when=f"{EXISTING} == 0")
+    deleted = deleting.always.computes(
+        Stopped, when=("held", f"{EXISTING} == 0"), do=LET_GO, sets="stopped_at"
+    ) | deleting.always.to(preparing, when=f"{EXISTING} == 0")
     resume = Stopped.computes(Running, Pending, by=USER, do=RESUME_CHILDREN, clears="stopped_at")
 
 
@@ -210,10 +216,17 @@ class WorkflowRun(
         event="node_complete", by="system", when=names_a_node, do=keep_artifacts
     )
     complete = Running.always.computes(Completed, when=(NONE_UNDER_WAY, all_nodes_done), sets="completed_at")
+    # Stopped while the last process or the hook of a run came to its end: there is no run to be stopped.
+    hold_back = Running.always.computes(Stopped, when=("held", NONE_UNDER_WAY, nodes_left), sets="stopped_at")
+    complete_held = Stopped.always.computes(
+        Completed,
+        when=("held", NONE_LEFT, all_nodes_done),
+        do=LET_GO,
+        sets="completed_at",
+        clears="stopped_at",
+    )
     stop = Running.computes(Running, by=USER, do=(HOLD, tell("children", "stop")))
     stop_pending = Pending.computes(Stopped, event="stop", by=USER, do=HOLD, sets="stopped_at")
     resume = Stopped.computes(Running, by=USER, when="started_at", do=RESUME_WORKFLOW, clears="stopped_at")
-    resume_pending = Stopped.computes(
-        Pending, event="resume", by=USER, do=put(held=False), clears="stopped_at"
-    )
+    resume_pending = Stopped.computes(Pending, event="resume", by=USER, do=LET_GO, clears="stopped_at")
     resume_failed = Failed.stay(event="resume", by=USER, when="held", do=RESUME_WORKFLOW)

@@ -123,11 +123,14 @@ class TaskRuns:
         return (await self._tenant.send(id, Event(action, by=by), request_id=request_id)).unwrap()
 
     async def get(self, chart: type[Statechart], id: str) -> Standing:  # noqa: A002 - as above
-        """Where one stands; raises UnknownInstanceError, also for an instance of another chart."""
+        """Where one stands; raises UnknownInstanceError, also for one of another chart or a deleted one."""
         snapshot = await self._tenant.get(id)
         if snapshot.chart != chart.chart.name:
             raise UnknownInstanceError(f"there is no instance {id}")
-        return Standing(status_of(chart, snapshot.states) or "", snapshot)
+        status = status_of(chart, snapshot.states) or ""
+        if status == GONE:
+            raise UnknownInstanceError(f"a restart has deleted {id}")
+        return Standing(status, snapshot)
 
     async def list(
         self,

@@ -44,6 +44,7 @@ class ProcessData:
     dispatched: bool = False
     input_artifacts: list[Any] = field(default_factory=list)
     output_artifacts: list[Any] = field(default_factory=list)
+    error: str | None = None
     started_at: str | None = None
     completed_at: str | None = None
     failed_at: str | None = None
@@ -55,15 +56,20 @@ class ProcessData:
 
 @dataclass
 class RunData:
-    """A task run; its processes are counted by status, its errors with theirs, by the engine."""
+    """A task run; its processes are counted by status, its errors with theirs, by the engine.
+
+    One that is `held` was stopped while it starts over, and does not prepare anew.
+    """
 
     node: str = ""
     runner: str = ""
     phase: int = 0
     config: dict[str, Any] = field(default_factory=dict)
     dispatched: bool = False
+    held: bool = False
     input_artifacts: list[Any] = field(default_factory=list)
     output_artifacts: list[Any] = field(default_factory=list)
+    error: str | None = None
     started_at: str | None = None
     completed_at: str | None = None
     failed_at: str | None = None
@@ -105,6 +111,12 @@ def keep_output(view: View) -> dict[str, Any] | None:
     """Keep what the work has brought out, if it has."""
     artifacts = _said(view).get("artifacts")
     return {"output_artifacts": list(artifacts)} if artifacts else None
+
+
+def keep_error(view: View) -> dict[str, Any]:
+    """Keep what went wrong: the code, and the message where there is one."""
+    said = _said(view)
+    return {"error": f"{said.get('code', '')}: {said.get('message', '')}".strip(": ")}
 
 
 def adds_processes(view: View) -> bool | No:
@@ -169,6 +181,11 @@ def all_nodes_done(view: View) -> bool | No:
     """Every node of the graph is done."""
     missing = [node for node in view.context.graph if node not in view.context.artifacts]
     return not missing or No(f"not done yet: {', '.join(missing)}")
+
+
+def nodes_left(view: View) -> bool:
+    """Some node of the graph is not done."""
+    return all_nodes_done(view) is not True
 
 
 def _ready(flow: WorkflowData) -> list[str]:

@@ -12,11 +12,11 @@ from headway.statechart.refusal import allowed_now
 
 ARTIFACTS = ("input_artifacts", "output_artifacts")
 PROCESS_FIELDS = (
-    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds"),
+    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds", "error"),
     *ARTIFACTS,
     *PROCESS_TIMES,
 )
-RUN_FIELDS = ("node", "runner", "phase", "config", *ARTIFACTS, *RUN_TIMES)
+RUN_FIELDS = ("node", "runner", "phase", "config", "error", *ARTIFACTS, *RUN_TIMES)
 WORKFLOW_FIELDS = ("graph", "begun", "artifacts", "started_at", *WORKFLOW_ENDS)
 
 

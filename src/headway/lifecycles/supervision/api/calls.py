@@ -9,23 +9,23 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
 from headway import Event, Refusal, Snapshot
 from headway.api.answers import json_response
 from headway.api.caller import Caller
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import Who, paged
+from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
+from headway.api.depends import Here, Sealed, Who, paged
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import REQUEST, request_key, wrong
+from headway.api.seals import Seal
 from headway.codec import decode, encode
 from headway.engine.orders import Receipt
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
-from headway.lifecycles.supervision.api.meters import meters_of
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
+from headway.lifecycles.supervision.meters import meters_of
 from headway.node import Node
 from headway.store.port import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
@@ -54,9 +54,8 @@ class Machine(NamedTuple):
 class Calls:
     """One request, and what it does to workers or jobs."""
 
-    def __init__(self, machine: Machine, caller: Caller, app: FastAPI, key: str | None) -> None:
-        self.machine, self.caller, self._app, self._key = machine, caller, app, key
-        self.node: Node = app.state.node
+    def __init__(self, machine: Machine, caller: Caller, node: Node, *, seal: Seal, key: str | None) -> None:
+        self.machine, self.caller, self.node, self._seal, self._key = machine, caller, node, seal, key
 
     def shown(self, row: InstanceRow, status: str | None = None) -> Shown:
         """An instance as callers see it, in the status that it had when its answer was decided."""
@@ -147,11 +146,11 @@ class Calls:
     async def transitions(self, name: str, cursor: str | None, limit: int) -> Response:
         """A page of the changes of one of them; what changed no state is left out."""
         await self.row(name)
-        after = 0 if cursor is None else cursor_place(HISTORY, int, cursor)
+        after = position_of(HISTORY, cursor, self._seal)
         rows, following = await paged(
             lambda most: self.node.engine.history(self.caller.tenant, name, after=after, limit=most),
             limit,
-            lambda row: cursor_text(HISTORY, row.position),
+            lambda row: position_text(HISTORY, row.position, self._seal),
         )
         items = [_change(row) for row in rows if row.before != row.after]
         return json_response({"items": items, "next": following})
@@ -181,7 +180,7 @@ class Calls:
 
     def _taken(self, answer: Receipt | Refusal) -> Receipt:
         if isinstance(answer, Refusal):
-            meters_of(self._app).refused(self.caller.tenant, self.machine.chart, answer.event, answer.code)
+            meters_of(self.node).refused(self.caller.tenant, self.machine.chart, answer.event, answer.code)
             raise problem_of(answer)
         return answer
 
@@ -197,9 +196,9 @@ class Calls:
 def calls_on(machine: Machine) -> Callable[..., Any]:
     """A dependency: the calls of a request on one machine."""
 
-    async def calls(request: Request, caller: Who) -> Calls:
-        meters_of(request.app)
-        return Calls(machine, caller, request.app, request_key(dict(request.headers.raw)))
+    async def calls(request: Request, node: Here, caller: Who, seal: Sealed) -> Calls:
+        meters_of(node)
+        return Calls(machine, caller, node, seal=seal, key=request_key(dict(request.headers.raw)))
 
     return calls
 

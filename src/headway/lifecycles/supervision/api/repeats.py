@@ -9,10 +9,10 @@ from starlette.types import Receive, Scope, Send
 from headway.api.depends import access_of, node_of
 from headway.api.front import once
 from headway.api.idempotency import Repeats
-from headway.api.requests import KEY
+from headway.api.requests import KEY, request_key, wrong
 from headway.codec import decode
 from headway.errors import InputError
-from headway.lifecycles.supervision.api.meters import meters_of
+from headway.lifecycles.supervision.meters import meters_of
 
 
 class RepeatableRoute(APIRoute):
@@ -21,12 +21,14 @@ class RepeatableRoute(APIRoute):
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer, or answer again."""
         headers = dict(scope["headers"])
-        if scope["method"] != "POST" or b"idempotency-key" in headers or b"authorization" not in headers:
+        if scope["method"] != "POST" or b"authorization" not in headers:
             await super().handle(scope, receive, send)
             return
         body = (await receive()).get("body", b"")
-        request_id = _request_id(body)
-        if request_id is None:
+        request_id, named = _request_id(body), request_key(headers)
+        if request_id is not None and named not in {None, request_id}:
+            raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
+        if request_id is None or named is not None:
             await super().handle(scope, once(body, receive), send)
         else:
             await self._repeat(scope, once(body, receive), send, key=request_id, body=body)
@@ -40,9 +42,9 @@ class RepeatableRoute(APIRoute):
             await APIRoute.handle(self, scope, receive, send)
 
         node = node_of(connection)
-        repeats = Repeats(answer, node.engine.store, access_of(connection))
+        repeats = Repeats(answer, node.engine, access_of(connection))
         await repeats.serve(scope, receive, send, key=key, body=body)
-        meters_of(connection.app).looked_up(scope["headway.caller"].tenant, is_hit=not is_first)
+        meters_of(node).looked_up(scope["headway.caller"].tenant, is_hit=not is_first)
 
 
 def _request_id(body: bytes) -> str | None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Path, Query
-from starlette.requests import Request
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.depends import PER_PAGE, Cursor, Limit, Who, needs
+from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Who, needs
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
-from headway.lifecycles.supervision.api.meters import meters_of
 from headway.lifecycles.supervision.api.repeats import RepeatableRoute
 from headway.lifecycles.supervision.chart import Worker
+from headway.lifecycles.supervision.meters import meters_of
 from headway.store.rows import InstanceRow
+from headway.telemetry.metrics import CONTENT_TYPE, text_of
 
-TEXT = "text/plain; version=0.0.4; charset=utf-8"
 FIELDS = (
     *("workspace_id", "capacity", "on_duty", "tasks", "stands_in_for", "error"),
     *("started_at", "paused_at", "completed_at"),
@@ -110,6 +109,6 @@ async def supervise_worker(
 
 
 @router.get("/supervisor/metrics", operation_id="supervision_metrics", dependencies=[needs("operate")])
-async def metrics(request: Request, caller: Who) -> Response:
+async def metrics(node: Here, caller: Who) -> Response:
     """What the supervision of the caller's tenant has done, in the text format of Prometheus."""
-    return Response(meters_of(request.app).text(caller.tenant), media_type=TEXT)
+    return Response(text_of(meters_of(node).families(), caller.tenant), media_type=CONTENT_TYPE)
