@@ -7,7 +7,7 @@ from functools import partial
 from bench.engine.places import Places
 from bench.harness import Entrant, Plan, Ratio, Suite
 from bench.trust.bare import BareKafka, BareRedis, ReadyKafka, added, published
-from bench.trust.chain import Sending
+from bench.trust.chain import SENDS, WITH, WITHOUT, Sending
 from bench.trust.following import Following
 from bench.trust.rehearsing import Rehearsing
 from bench.trust.relays import Relaying
@@ -18,13 +18,12 @@ from headway.outbox.redis import RedisChannel, RedisStream
 
 PLAN = Plan(rounds=5, seconds=1.0)
 STORES = ("sqlite", "postgres")
-MESSAGES, EVENTS, INSTANCES, SENDS = "messages/s", "events/s", "instances/s", "sends/s of processor time"
+MESSAGES, EVENTS, INSTANCES = "messages/s", "events/s", "instances/s"
 BARE, READY = "bare producer", "bare producer, events ready-made"
 KAFKA, STREAM, CHANNEL = "Kafka", "Redis stream", "Redis pub/sub"
 SHORT_NAMES = {KAFKA: "kafka", STREAM: "redis_stream", CHANNEL: "redis_pubsub"}
 NEAR, FAR = "log in one node", "log between two nodes"
 FEW, MANY = "10,000 living", "100,000 living"
-WITH, WITHOUT = "sends, chained", "sends, not chained"
 SENDERS = 256
 
 
@@ -132,18 +131,8 @@ def _rehearsals(places: Places, store: str, sizes: Sizes) -> list[Entrant]:
 
 
 def _chains(places: Places, store: str, sizes: Sizes) -> list[Entrant]:
-    # Many short rounds: a difference of a few hundredths must show beside the noise.
-    return [
-        Entrant(
-            f"{store}, chain",
-            system,
-            partial(Sending, places, store, SENDERS, chains=chains),
-            SENDERS,
-            SENDS,
-            sizes.chained,
-        )
-        for system, chains in ((WITHOUT, False), (WITH, True))
-    ]
+    sending = partial(Sending, places, store, SENDERS)
+    return [Entrant(f"{store}, chain", WITH, sending, SENDERS, SENDS, sizes.chained)]
 
 
 def _on(store: str) -> str:
