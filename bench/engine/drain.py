@@ -79,7 +79,9 @@ class Ends:
 
 
 class Peer:
-    """Another system; it gets a new place for its jobs in each round, and tells how long it took."""
+    """Another system in a process of its own; it gets a new place in each round, and tells its time."""
+
+    module, longest = "bench.peers", LONGEST
 
     def __init__(self, name: str, new_place: Callable[[], str], program: str | None = None) -> None:
         if find_spec(name) is None:
@@ -90,10 +92,10 @@ class Peer:
         new_place()
 
     def run(self, cycles: int) -> float:
-        """Drain that many jobs."""
-        words = [sys.executable, "-m", "bench.peers", self._name, str(cycles), self._new_place()]
+        """Do that many jobs."""
+        words = [sys.executable, "-m", self.module, self._name, str(cycles), self._new_place()]
         done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=LONGEST, env=_environment()
+            words, capture_output=True, text=True, check=False, timeout=self.longest, env=_environment()
         )
         if done.returncode:
             raise WrongResult(done.stderr[-1_000:])

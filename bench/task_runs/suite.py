@@ -1,17 +1,11 @@
 """What the suite of task runs measures, and what is wanted of it."""
 
-import json
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib.util import find_spec
 
-from bench.engine.drain import INSTALL, LONGEST, _environment
+from bench.engine.drain import LONGEST, Peer
 from bench.engine.places import Places
-from bench.harness import Entrant, Plan, Ratio, Suite, Unavailable, WrongResult
+from bench.harness import Entrant, Plan, Ratio, Suite
 from bench.task_runs.fanout import FanOut
 
 PLAN = Plan(rounds=3)
@@ -36,29 +30,10 @@ FULL = Sizes()
 TINY = Sizes(few=5, many=10, peers=False)
 
 
-class Peer:
-    """Another system in a process of its own; it gets a new place in each round and tells its time."""
+class FanningOut(Peer):
+    """A peer that fans out to its jobs and waits for all of them."""
 
-    def __init__(self, name: str, new_place: Callable[[], str], program: str | None = None) -> None:
-        if find_spec(name) is None:
-            raise Unavailable(f"the package is not installed; {INSTALL}")
-        if program is not None and shutil.which(program) is None:
-            raise Unavailable(f"{program} is not on this machine; {INSTALL}")
-        self._name, self._new_place = name, new_place
-        new_place()
-
-    def run(self, cycles: int) -> float:
-        """Fan out to that many tasks."""
-        words = [sys.executable, "-m", "bench.task_runs", self._name, str(cycles), self._new_place()]
-        done = subprocess.run(
-            words, capture_output=True, text=True, check=False, timeout=2 * LONGEST, env=_environment()
-        )
-        if done.returncode:
-            raise WrongResult(done.stderr[-1_000:])
-        return float(json.loads(done.stdout.splitlines()[-1])["seconds"])
-
-    def verify(self) -> None:
-        """It has raised an error unless all tasks were done."""
+    module, longest = "bench.task_runs", 2 * LONGEST
 
 
 def suite(plan: Plan | None = None) -> Suite:
@@ -102,8 +77,8 @@ def _fan_outs(places: Places, sizes: Sizes) -> list[Entrant]:
     def new_database() -> str:
         return places.server.new_database()
 
-    celery = partial(Peer, "celery", lambda: str(places.new_folder()), "redis-server")
-    dbos = partial(Peer, "dbos", new_database)
+    celery = partial(FanningOut, "celery", lambda: str(places.new_folder()), "redis-server")
+    dbos = partial(FanningOut, "dbos", new_database)
     return [
         *ours,
         Entrant(FAN_OUT, "celery", celery, 1, UNIT, sizes.celery),

@@ -168,13 +168,14 @@ def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
 async def _persist(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
     """Go on whenever the database is back; one that is not there to begin with is an error."""
     await task.reach()
-    for pause in chain(PAUSES, repeat(PAUSES[-1])):
+    pauses = chain(PAUSES, repeat(PAUSES[-1]))
+    while True:
         try:
             return await doing()
         except (StoreUnavailableError, StoreFullError) as error:
+            pause = next(pauses)
             errors_to().print(f"{error}; going on in {pause:g} s")
             await asyncio.sleep(pause)
-    raise AssertionError  # there is always another pause
 
 
 def _tell(done: Upgraded, verb: str, *, json: bool) -> None:

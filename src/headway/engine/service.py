@@ -19,12 +19,15 @@ LONGEST_PAUSE = 5.0
 class Service(ABC):
     """Takes turns: at once while there is more to do, else when it is woken or has rested.
 
-    A turn that finds the database gone is taken again after a pause; work goes on when it is back.
+    A turn that finds gone what it needs, such as the database, is taken again after a pause; work goes on
+    when it is back.
     Tests call `turn` themselves and never start the loop.
     """
 
     name = "service"
     longest_rest = 1.0
+    passing: tuple[type[Exception], ...] = (StoreError,)
+    """Errors whose cause is elsewhere and will be gone: a line tells of them, not a traceback."""
 
     def __init__(self) -> None:
         self.tally: Counter[str] = Counter()
@@ -76,7 +79,7 @@ class Service(ABC):
             self._woken.clear()
             try:
                 rest = 0.0 if await self.turn() else await self.rest()
-            except StoreError as error:
+            except self.passing as error:
                 LOG.warning("%s: %s; going on in %.1f s", self.name, error, pause)
             except (Exception, asyncio.CancelledError) as error:
                 # A library may let out a cancellation of its own, which nobody has asked for.

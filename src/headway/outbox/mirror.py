@@ -11,14 +11,13 @@ from headway.clock import milliseconds
 from headway.codec import Value, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
-from headway.engine.service import LOG
 from headway.engine.tail import cursor_of, cursor_text
 from headway.engine.told import snapshot_of
 from headway.engine.watching import WatchingService
 from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError
 from headway.outbox.redis import Command, RedisServer
-from headway.store.port import Changes, EventQuery, Found, Reads
+from headway.store.port import Changes, EventQuery
 from headway.store.rows import Cursor, InstanceRow, Key
 
 PAGE = 200
@@ -83,6 +82,7 @@ class Mirror(WatchingService):
     """
 
     name = "mirror"
+    passing = (StoreError, DeliveryError)
 
     def __init__(
         self,
@@ -101,12 +101,6 @@ class Mirror(WatchingService):
         self._lease = Lease(engine.store, f"mirror:{prefix}", engine.node, lasts=LEASE_SECONDS)
         self._place = f"{prefix}:cursor"
         self._held_back = False
-        self._is_away = False
-
-    def wake(self) -> None:
-        """There may be something to do; a Redis that is away is not asked again before a rest."""
-        if not self._is_away or self._is_over:
-            super().wake()
 
     async def stop(self) -> None:
         """Stop, and let another node go on."""
@@ -116,20 +110,12 @@ class Mirror(WatchingService):
         await self._server.close()
 
     async def turn(self) -> bool:
-        """Write what is new; True when there is more."""
-        if not await self._lease.held():
-            return False
-        try:
-            return await self._go_on()
-        except DeliveryError as error:
-            self._is_away = True
-            self.tally["unreachable"] += 1
-            LOG.warning("%s: %s; going on in %.1f s", self.name, error, self.longest_rest)
-            return False
+        """Write what is new; True when there is more. Raises DeliveryError without Redis."""
+        return await self._lease.held() and await self._go_on()
 
     async def rest(self) -> float:
         """Not long while another transaction holds lines back."""
-        return 0.02 if self._held_back and not self._is_away else self.longest_rest
+        return 0.02 if self._held_back else self.longest_rest
 
     async def read(self, tenant: str, instance: str) -> Mirrored | None:
         """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
@@ -142,19 +128,13 @@ class Mirror(WatchingService):
     async def _go_on(self) -> bool:
         """Read on from where Redis is: one that was emptied meanwhile is at the beginning."""
         cursor = await self._read_cursor()
-        self._is_away = False  # before the log is read: what is committed after it wakes the mirror
         page = await self._store.events(EventQuery(after=cursor, limit=self._page))
         self._held_back = page.held_back
         if page.events or not page.complete:
-            rows = await self._rows({(event.tenant, event.instance) for event in page.events})
+            rows = await self._store.look_up({(event.tenant, event.instance) for event in page.events})
             await self._write(rows, cursor, page.cursor)
             self.tally["written"] += len(rows)
         return not page.complete
-
-    async def _rows(self, keys: set[Key]) -> list[InstanceRow]:
-        look = Look(keys)
-        await self._store.run(look)
-        return look.rows
 
     async def _write(self, rows: Sequence[InstanceRow], before: Cursor, after: Cursor) -> None:
         reached: Command = ("EVAL", REACH, 1, self._place, cursor_text(before), cursor_text(after))
@@ -206,26 +186,6 @@ class RedisMirror:
     async def close(self) -> None:
         """Close the connections; who reads again opens new ones."""
         await self._server.close()
-
-
-class Look:
-    """A unit that only reads instances."""
-
-    def __init__(self, keys: set[Key]) -> None:
-        self._keys = keys
-        self.rows: list[InstanceRow] = []
-
-    def begin(self) -> Reads:
-        """All of them."""
-        return Reads(instances={*self._keys})
-
-    def take(self, found: Found) -> None:
-        """Keep what is there."""
-        self.rows = [*found.instances.values()]
-
-    def changes(self) -> Changes:
-        """None."""
-        return Changes()
 
 
 def _place(prefix: str, key: Key) -> str:

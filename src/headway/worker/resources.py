@@ -99,10 +99,10 @@ class Resources:
                     due[name].extended(now)
                 else:
                     self._drop(name, due[name])
-        for held in due.values():
-            row = await self._store.instance(held.instance)
-            if row is None or row.ended:
-                self._leave(held.instance)
+        instances = {held.instance for held in due.values()}
+        living = {(row.tenant, row.id) for row in await self._store.look_up(instances) if not row.ended}
+        for instance in instances - living:
+            self._leave(instance)
 
     def lapse(self, now: float) -> None:
         """Close what may be another worker's by now."""
