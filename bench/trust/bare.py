@@ -22,6 +22,7 @@ from headway.store.rows import MessageRow
 SOURCE = "headway"
 FEW = 100
 POLL_EVERY = 1_000
+TOLD_OF_EACH = {"delivery.report.only.error": False}
 
 
 class Bare:
@@ -58,7 +59,7 @@ class BareKafka(Bare):
     """librdkafka with the settings of the relay, and a callback for each message."""
 
     def __init__(self, places: Places, servers: Servers) -> None:
-        self._producer = Producer({**DEFAULTS, **servers.kafka.config, **OURS})
+        self._producer = Producer({**DEFAULTS, **servers.kafka.config, **OURS, **TOLD_OF_EACH})
         super().__init__(places)
 
     def send_all(self, rows: Sequence[MessageRow]) -> None:

@@ -10,6 +10,7 @@ from headway.outbox.destination import Backoff, DeliveryError, PermanentError, U
 from headway.outbox.relay import Relay
 from headway.store import postgres_messages, sqlite_messages
 from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
+from headway.store.rows import Cursor
 from headway.testing import FakeClock
 from tests.outbox.world import Reader, always, at_first, publish, relay_to, until_idle
 
@@ -170,8 +171,21 @@ async def test_a_page_holds_only_so_much_data(store: Store, monkeypatch: pytest.
     await publish(store, "a", "small", "last")
     first = await store.messages(MessageQuery(limit=100))
     assert [row.name for row in first.messages] == ["m0", "m1", "m2"]
+    assert not first.complete
     await until_idle(relay_to(store, reader))
     assert reader.names == [*(f"m{number}" for number in range(7)), "large", "small", "last"]
+
+
+async def test_a_page_looks_at_so_many_messages_whatever_their_kind(store: Store) -> None:
+    """So a reader of rare ones comes on as fast as others, and knows when it has seen the last."""
+    await publish(store, "a", *(f"m{number}" for number in range(5)))
+    read, cursor = [], Cursor()
+    for _ in range(3):
+        page = await store.messages(MessageQuery(cursor, kinds=("webhook",), limit=2))
+        read.append((len(page.messages), page.complete))
+        assert page.cursor > cursor
+        cursor = page.cursor
+    assert read == [(0, False), (0, False), (0, True)]
 
 
 async def test_text_that_needs_care_arrives_as_it_was(store: Store) -> None:

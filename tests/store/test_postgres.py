@@ -28,7 +28,13 @@ from headway.store.postgres_asks import page_of_asks
 from headway.store.postgres_connection import ConflictError, Connection
 from headway.store.postgres_instances import PRUNE_INSTANCES, page_of_instances
 from headway.store.postgres_leases import EXPIRED_WORK, NEXT_WORK
-from headway.store.postgres_messages import PRUNE_MESSAGES, page_of_letters, page_of_messages, redriving
+from headway.store.postgres_messages import (
+    NEXT,
+    PRUNE_MESSAGES,
+    page_of_letters,
+    page_of_messages,
+    redriving,
+)
 from headway.store.postgres_reads import reading
 from headway.store.postgres_unit import Attempt, Past
 from headway.store.postgres_work import CLAIM, CLAIM_LIMITED
@@ -442,7 +448,8 @@ PAGES: dict[str, tuple[str, list[Any]]] = {
     "open asks": page_of_asks(AskQuery("acme", after="a1")),
     "asks of an instance": page_of_asks(AskQuery("acme", instance="i1", roles=("manager",))),
     "closed asks": page_of_asks(AskQuery("acme", open=False, after="a1")),
-    "messages": page_of_messages(MessageQuery(Cursor(1, 1), kinds=("emit",), tenant="acme")),
+    "messages": page_of_messages(MessageQuery(Cursor(1, 1), kinds=("emit",), tenant="acme"), Cursor(2, 9)),
+    "next messages": (NEXT, [1, 1, 100]),
     "letters": page_of_letters(LetterQuery("hook", dead=True, after=5), None),
     "letters that are due": page_of_letters(LetterQuery("hook", due=True), None),
     "letters to redrive": redriving(LetterQuery("hook"), None),

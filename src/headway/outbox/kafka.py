@@ -47,6 +47,8 @@ HEADERS: list[tuple[str, str | bytes | None]] = [("content-type", CONTENT_TYPE.e
 OURS = {
     "enable.idempotence": True,
     "acks": "all",
+    # What is not reported and not under way any more has arrived.
+    "delivery.report.only.error": True,
     # The relay has one time for all that is under way: were each message given up by itself, a later one
     # of its instance could overtake it.
     "message.timeout.ms": 0,
@@ -176,7 +178,8 @@ class Kafka:
                 return None
             value = cloud_event(message, self._source)
             produce(topic, value, message.instance.encode())
-            shipment.sent[value] = place
+            shipment.sent.append(value)
+            shipment.places.append(place)
         except BufferError:
             return UnreachableError("the queue to Kafka is full", after=REST_SECONDS)
         except KafkaException as error:
@@ -189,7 +192,7 @@ class Kafka:
 
 
 class Shipment:
-    """Messages that are on their way together, by what is sent: no two are the same, because of their ids.
+    """Messages that are on their way together: `sent`, and the `places` of these; no two are the same.
 
     Those of an instance go to one topic: a broker may refuse what is for one and take what is for another.
     `kept_back` is what has to wait for the next shipment; what comes of instances that are `behind` fails.
@@ -197,7 +200,8 @@ class Shipment:
 
     def __init__(self, behind: dict[Key, Exception]) -> None:
         self.behind = behind
-        self.sent: dict[bytes, int] = {}
+        self.sent: list[bytes] = []
+        self.places: list[int] = []
         self.kept_back: list[Placed] = []
         self._failed: list[tuple[bytes, KafkaError]] = []
         self._topics: dict[Key, str] = {}
@@ -217,7 +221,7 @@ class Shipment:
         return {self._instances[place]: refused[place] for place in refused if place in self._instances}
 
     def told(self, error: KafkaError | None, record: Any) -> None:
-        """A message has arrived, or will not."""
+        """A message will not arrive."""
         if error is not None:
             self._failed.append((record.value(), error))
 
@@ -226,10 +230,11 @@ class Shipment:
 
         Answers with what was refused.
         """
-        refused = {self.sent.pop(value): _explained(error) for value, error in self._failed}
+        places = dict(zip(self.sent, self.places, strict=True)) if self._failed else {}
+        refused = {places[value]: _explained(error) for value, error in self._failed}
         fates.failed += refused.items()
         if complete:
-            fates.arrived += self.sent.values()
+            fates.arrived += [place for place in self.places if place not in refused]
         return refused
 
 

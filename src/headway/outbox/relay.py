@@ -17,11 +17,11 @@ from headway.outbox.destination import Destination
 from headway.outbox.probe import Probe
 from headway.outbox.round import Round, Row, key_of
 from headway.store.port import Changes, LetterQuery, MessagePage, MessageQuery, Settlement
-from headway.store.rows import Cursor, Key, LetterRow, MessageRow
+from headway.store.rows import Cursor, Key, LetterRow
 
 LEASE = "30s"
 MOST_WAITING = 50_000
-MOST_TO_CHOOSE_FROM = 1_000
+MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
 
 
 class Relay(WatchingService):
@@ -77,7 +77,7 @@ class Relay(WatchingService):
     async def _go_on(self) -> bool:
         before = self._cursor
         due, page = await self._read()
-        if not await self._work_through(due, page.messages, page.cursor):
+        if not await self._work_through(due, page):
             self.tally["lost"] += 1
             LOG.warning("%s: the lease was lost; what was under way may be delivered again", self.name)
             self._forget()
@@ -105,7 +105,8 @@ class Relay(WatchingService):
         # A probe is chosen of what is there now, not of what was before the pause.
         if ahead is not None and ahead[0] == self._cursor and not self._delivery.breaker.is_probing:
             return ahead[1]
-        return await self._messages(self._cursor, self._page)
+        # Not all that a page may be: others are read while it is delivered.
+        return await self._messages(self._cursor, min(self._page, FIRST_PAGE))
 
     async def _messages(self, after: Cursor, limit: int) -> MessagePage:
         wants = self.destination.wants
@@ -224,19 +225,16 @@ class Relay(WatchingService):
 
     # One round: letters that are due and a page of messages, all instances side by side.
 
-    async def _work_through(
-        self, due: Sequence[LetterRow], messages: Sequence[MessageRow], cursor: Cursor
-    ) -> bool:
+    async def _work_through(self, due: Sequence[LetterRow], page: MessagePage) -> bool:
         """Deliver and settle; False when the lease was lost."""
-        wanted = self.destination.wants.of(messages)
+        wanted, cursor = self.destination.wants.of(page.messages), page.cursor
         if not due and not wanted:
             self._cursor = cursor
             return True
         round_ = Round(due, wanted, self._blocked)
         self.tally["queued"] += len(round_.queued)
-        more = cursor if len(messages) == self._page else None
         try:
-            held = await self._deliver_all(round_, more)
+            held = await self._deliver_all(round_, None if page.complete else cursor)
         except asyncio.CancelledError:
             # What has arrived is written before the relay stops, so that only what was cut off repeats.
             if not round_.is_untouched:

@@ -144,7 +144,10 @@ class TimerQuery(Value):
 
 
 class MessageQuery(Value):
-    """Which messages to read on from a cursor, in their order; no kinds are all kinds."""
+    """Which messages to read on from a cursor, in their order; no kinds are all kinds.
+
+    No more than `limit` are looked at, whether they are of these kinds and this tenant or not.
+    """
 
     after: Cursor = Cursor()
     kinds: tuple[str, ...] = ()
@@ -153,10 +156,14 @@ class MessageQuery(Value):
 
 
 class MessagePage(Value):
-    """Messages, and where to read on: beyond those that did not fit the query, too."""
+    """Messages, and where to read on: beyond those that did not fit the query, too.
+
+    `complete`: there are no more messages now, of whichever kind.
+    """
 
     messages: Sequence[MessageRow]
     cursor: Cursor
+    complete: bool = True
 
 
 class EventQuery(Value):

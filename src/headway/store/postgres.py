@@ -264,8 +264,7 @@ class PostgresStore(Submissions):
 
     async def messages(self, query: MessageQuery) -> MessagePage:
         """Messages from a cursor on; none is missed, even when it is committed after a later one."""
-        sql, values = messages.page_of_messages(query)
-        return messages.message_page(query, await self._fetch(sql, *values))
+        return await messages.read_messages(self._fetch, query)
 
     async def last_message(self) -> Cursor:
         """From where to read what is committed from now on."""

@@ -33,6 +33,13 @@ JOURNALS = (
 PAGE_OF_HISTORY = (
     f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
 )
+# As in `found_by_key`: a join that is planned for an empty table would read the whole of it later.
+BY_KEY = (
+    "{given} CROSS JOIN LATERAL (SELECT ctid AS place FROM {table} WHERE {match} OFFSET 0) AS found"
+    " WHERE held.ctid = found.place"
+)
+OF_THE_OLD = "tenant = old.tenant AND instance = old.id"
+OF_THE_ASKED = "tenant = asked.tenant AND ask = asked.id"
 # The first part steps from chart to chart: each may be kept for a time of its own.
 # The live messages of its last step have the stamp of its last line. They stay, but whose they are is gone.
 PRUNE_INSTANCES = f"""
@@ -49,7 +56,7 @@ WITH RECURSIVE kind AS (
         ORDER BY ended_at LIMIT $2 FOR UPDATE SKIP LOCKED
     ) AS ended LIMIT $2
 ), lines AS (
-    DELETE FROM history AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
+    DELETE FROM history AS held USING {BY_KEY.format(given="old", table="history", match=OF_THE_OLD)}
     RETURNING held.stamp
 ), last AS (
     SELECT max(stamp) AS stamp, {AFTER_LINES} AS position, {AFTER_LINES} AS message
@@ -57,10 +64,11 @@ WITH RECURSIVE kind AS (
 ), noted AS (
     {FORGET}
 ), asked AS (
-    DELETE FROM ask AS held USING old WHERE held.tenant = old.tenant AND held.instance = old.id
+    DELETE FROM ask AS held USING {BY_KEY.format(given="old", table="ask", match=OF_THE_OLD)}
     RETURNING held.tenant, held.id
 ), audience AS (
-    DELETE FROM ask_audience AS held USING asked WHERE held.tenant = asked.tenant AND held.ask = asked.id
+    DELETE FROM ask_audience AS held
+    USING {BY_KEY.format(given="asked", table="ask_audience", match=OF_THE_ASKED)}
 )
 DELETE FROM instance AS held USING old WHERE held.ctid = old.location RETURNING 1
 """

@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
 from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.postgres_events import FORGET
 from headway.store.postgres_query import NOW, TIME, Where
-from headway.store.postgres_tables import LETTER, MESSAGE, listed
+from headway.store.postgres_tables import LETTER, MESSAGE
 from headway.store.rows import AFTER_LINES, Cursor
+
+Fetch = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
+"""Answers a statement with the rows it finds."""
 
 BEFORE_ALL_UNDER_WAY = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
 PAST_ALL_CONSUMERS = """
@@ -22,11 +25,22 @@ NOT EXISTS (
 """
 MOST_BYTES = 64 * 1024 * 1024
 """A page ends with the message that makes its data as large as this."""
-MOST_BYTES_OF_A_CHARACTER = 4
-BYTES_BEFORE = (
-    "coalesce(sum(octet_length(data)) OVER"
-    " (ORDER BY stamp, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING), 0)"
-)
+NEXT = f"""
+SELECT stamp, position, octet_length(data) AS size FROM outbox
+WHERE stamp < {BEFORE_ALL_UNDER_WAY} AND (stamp, position) > ($1, $2) ORDER BY stamp, position LIMIT $3
+"""
+WEIGH = f"""
+WITH next AS MATERIALIZED ({NEXT})
+SELECT last.stamp, last.position, (SELECT count(*) FROM next), (SELECT sum(size) FROM next)
+FROM (SELECT stamp, position FROM next ORDER BY stamp DESC, position DESC LIMIT 1) AS last
+"""
+LAST_THAT_FITS = f"""
+WITH next AS MATERIALIZED ({NEXT})
+SELECT stamp, position FROM (
+    SELECT stamp, position, coalesce(sum(size) OVER those_before, 0) AS size_before FROM next
+    WINDOW those_before AS (ORDER BY stamp, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) AS weighed WHERE size_before < $4 ORDER BY stamp DESC, position DESC LIMIT 1
+"""
 LAST_MESSAGE = f"SELECT {BEFORE_ALL_UNDER_WAY}"
 RETIRE = f"""
 WITH busy AS (
@@ -77,36 +91,33 @@ NOT dead AND due <= {TIME} AND NOT EXISTS (
 """
 
 
-def page_of_messages(query: MessageQuery) -> tuple[str, list[Any]]:
-    """The statement that answers with the end of the log in each line, and one line at least."""
+async def read_messages(fetch: Fetch, query: MessageQuery) -> MessagePage:
+    """Those that fit among the next messages; the cursor stays where it is when there is none beyond it.
+
+    What is read is known to be complete by then: nothing before the last of them can still be committed.
+    """
+    after = (*query.after[:2], query.limit)
+    found = await fetch(WEIGH, *after)
+    if not found:
+        return MessagePage([], query.after)
+    [(stamp, position, count, size)] = found
+    fits = size is None or size <= MOST_BYTES
+    if not fits:
+        [(stamp, position)] = await fetch(LAST_THAT_FITS, *after, MOST_BYTES)
+    last = Cursor(stamp, position)
+    sql, values = page_of_messages(query, last)
+    return MessagePage(MESSAGE.rows(await fetch(sql, *values)), last, fits and count < query.limit)
+
+
+def page_of_messages(query: MessageQuery, last: Cursor) -> tuple[str, list[Any]]:
+    """The statement for those of a query up to one of them."""
     where = Where()
-    where.add(f"stamp < {BEFORE_ALL_UNDER_WAY}")
     where.add("(stamp, position) > ({}, {})", *query.after[:2])
+    where.add("(stamp, position) <= ({}, {})", *last[:2])
     where.equal(tenant=query.tenant)
     if query.kinds:
         where.add("kind = ANY({}::text[])", query.kinds)
-    limit, most = where.bind(query.limit), where.bind(MOST_BYTES)
-    columns = listed(MESSAGE.columns)
-    found = f"SELECT {columns}, {BYTES_BEFORE} AS bytes_before FROM outbox {where} ORDER BY stamp, position"
-    page = f"SELECT * FROM ({found} LIMIT {limit}) AS found WHERE bytes_before < {most}"
-    return (
-        f"SELECT last.stamp, last.position, {listed(MESSAGE.columns, 'page.')} FROM (SELECT 1) AS one"
-        f" LEFT JOIN (SELECT stamp, position FROM outbox WHERE stamp < {BEFORE_ALL_UNDER_WAY}"
-        " ORDER BY stamp DESC, position DESC LIMIT 1) AS last ON true"
-        f" LEFT JOIN ({page}) AS page ON true"
-        " ORDER BY page.stamp, page.position"
-    ), where.values
-
-
-def message_page(query: MessageQuery, records: Sequence[Sequence[Any]]) -> MessagePage:
-    """Messages, and the cursor: of the last one, or the end of the log when that is all there is."""
-    rows = MESSAGE.rows(record[2:] for record in records if record[2] is not None)
-    characters = sum(len(row.data) for row in rows if row.data is not None)
-    if rows and (len(rows) == query.limit or characters * MOST_BYTES_OF_A_CHARACTER >= MOST_BYTES):
-        return MessagePage(rows, rows[-1].cursor)
-    stamp, position, *_ = records[0]
-    end = Cursor() if stamp is None else Cursor(stamp, position)
-    return MessagePage(rows, max(query.after, end))
+    return f"{MESSAGE.select} {where} ORDER BY stamp, position", where.values
 
 
 def settling(settlement: Settlement, now: datetime | None) -> list[Any]:

@@ -12,12 +12,14 @@ from headway.store.sqlite_leases import is_held
 from headway.store.sqlite_letters import settle_letters
 from headway.store.sqlite_tables import MESSAGE
 
-WINDOW = 1_000
-"""So many messages are looked at for those that fit a query."""
 MOST_CHARACTERS = 64 * 1024 * 1024
 """No more data is looked at for a page than this, and one message."""
 
-LAST_OF_WINDOW = """
+WEIGH = """
+SELECT max(position), count(*), sum(length(data))
+FROM (SELECT position, data FROM outbox WHERE position > ? ORDER BY position LIMIT ?)
+"""
+LAST_THAT_FITS = """
 SELECT max(position) FROM (
     SELECT position, sum(length(data)) OVER those_before AS characters
     FROM (SELECT position, data FROM outbox WHERE position > ? ORDER BY position LIMIT ?)
@@ -25,13 +27,12 @@ SELECT max(position) FROM (
 ) WHERE coalesce(characters, 0) < ?
 """
 # All rows as one JSON text: fetched one by one, each row would wait for its turn among Python's threads.
+# Without an index it is the order of positions in which they are found.
 PAGE = f"""
-SELECT json_group_array(json_array({", ".join(MESSAGE.columns)})) FROM (
-    {MESSAGE.select} WHERE position > :after AND position <= :last
-    AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
-    AND (:tenant IS NULL OR tenant = :tenant)
-    ORDER BY position LIMIT :limit
-)
+SELECT json_group_array(json_array({", ".join(MESSAGE.columns)})) FROM outbox NOT INDEXED
+WHERE position > :after AND position <= :last
+AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+AND (:tenant IS NULL OR tenant = :tenant)
 """
 Stored = tuple[str, str, str, str, str, str | None, int, str | None, int]
 """The columns of a message."""
@@ -50,18 +51,18 @@ MOVE_CONSUMER = (
 
 
 def read_messages(connection: Connection, query: MessageQuery) -> MessagePage:
-    """A page of messages; the cursor stays where it is when there is nothing beyond it."""
-    filtered = bool(query.kinds or query.tenant is not None)
-    window = max(query.limit, WINDOW) if filtered else query.limit
-    [(last,)] = connection.fetch(LAST_OF_WINDOW, (query.after.position, window, MOST_CHARACTERS))
+    """Those that fit among the next messages; the cursor stays where it is when there is none beyond it."""
+    after, limit = query.after.position, query.limit
+    [(last, count, characters)] = connection.fetch(WEIGH, (after, limit))
     if last is None:
         return MessagePage([], query.after)
+    fits = characters is None or characters <= MOST_CHARACTERS
+    if not fits:
+        [(last,)] = connection.fetch(LAST_THAT_FITS, (after, limit, MOST_CHARACTERS))
     kinds = encode(query.kinds).decode() if query.kinds else None
-    bound = {"after": query.after.position, "last": last, "kinds": kinds, "tenant": query.tenant}
-    [(page,)] = connection.fetch(PAGE, {**bound, "limit": query.limit})
-    messages = MESSAGE.rows(decode(list[Stored], page))
-    full = len(messages) == query.limit and messages
-    return MessagePage(messages, messages[-1].cursor if full else Cursor(0, last))
+    bound = {"after": after, "last": last, "kinds": kinds, "tenant": query.tenant}
+    [(page,)] = connection.fetch(PAGE, bound)
+    return MessagePage(MESSAGE.rows(decode(list[Stored], page)), Cursor(0, last), fits and count < limit)
 
 
 def last_message(connection: Connection) -> Cursor:

@@ -9,7 +9,7 @@ from operator import attrgetter
 
 from headway.codec import replace
 from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
-from headway.store.rows import Cursor, LetterRow, MessageRow
+from headway.store.rows import Cursor, LetterRow
 from headway.testing.memory.tables import Tables
 
 POSITION = attrgetter("position")
@@ -18,15 +18,15 @@ POSITION = attrgetter("position")
 def read_messages(tables: Tables, query: MessageQuery) -> MessagePage:
     """A page of messages; the cursor leads beyond what did not fit."""
     start = bisect_right(tables.messages, query.after.position, key=POSITION)
-    if start == len(tables.messages):
+    rows = tables.messages[start : start + query.limit]
+    if not rows:
         return MessagePage([], query.after)
-    found: list[MessageRow] = []
-    for row in tables.messages[start:]:
-        if (not query.kinds or row.kind in query.kinds) and query.tenant in {None, row.tenant}:
-            found.append(row)
-            if len(found) == query.limit:
-                return MessagePage(found, row.cursor)
-    return MessagePage(found, tables.messages[-1].cursor)
+    found = [
+        row
+        for row in rows
+        if (not query.kinds or row.kind in query.kinds) and query.tenant in {None, row.tenant}
+    ]
+    return MessagePage(found, rows[-1].cursor, len(rows) < query.limit)
 
 
 def settle(tables: Tables, settlement: Settlement, now: datetime) -> bool:
