@@ -61,11 +61,11 @@ def the_cursor_moves_first() -> None:
     """A relay that writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, messages: Any, cursor: Any) -> bool:
-        if not await self._settle(cursor, always=True):
+    async def hasty(self: Any, due: Any, page: Any) -> bool:
+        if not await self._settle(page.cursor, always=True):
             return False
-        await asyncio.sleep(LATE if messages else 0)
-        return await work_through(self, due, messages, cursor)
+        await asyncio.sleep(LATE if page.messages else 0)
+        return await work_through(self, due, page)
 
     replace(Relay, "_work_through", hasty)
 

@@ -66,10 +66,10 @@ def the_cursor_moves_first(patch: Patch) -> None:
     """A relay writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, messages: Any, cursor: Any) -> bool:
-        if not await self._settle(cursor, always=True):
+    async def hasty(self: Any, due: Any, page: Any) -> bool:
+        if not await self._settle(page.cursor, always=True):
             return False
-        return await work_through(self, due, messages, cursor)
+        return await work_through(self, due, page)
 
     patch.setattr(Relay, "_work_through", hasty)
 
