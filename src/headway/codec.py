@@ -20,6 +20,10 @@ class Value(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fiel
     """An immutable value: equal by content, encodable as JSON."""
 
 
+class Plain(Value, gc=False):
+    """A value of plain data alone: nothing in it leads back to it, so no collector has to look at it."""
+
+
 class Scratch(msgspec.Struct):
     """A mutable record for the middle of a computation; it never leaves the function that made it."""
 

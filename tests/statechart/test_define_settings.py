@@ -28,6 +28,7 @@ SETTINGS: list[tuple[dict[str, Any], str]] = [
     ({"name": 7}, "at `$.name`"),
     ({"owner": 7}, "at `$.owner`"),
     ({"computed": []}, 'computed= is "first" or "exclusive", not []'),
+    ({"children": "all"}, 'children= is "each" or "together", not \'all\''),
     ({"context": list[int]}, "the context list[int] holds no fields: it is of the type array"),
     ({"context": dict[str, int] | None}, "it is of the type null"),
 ]

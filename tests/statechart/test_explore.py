@@ -110,6 +110,24 @@ class Loop(Statechart, computed="first"):
     again = (waiting | failed).computes(fresh, clears="failed_at")
 
 
+class Pair(Statechart, computed="first"):
+    """Follows two children, of which it hears one by one."""
+
+    both = State(where="children.done >= 2")
+    one = State(where="children.done == 1")
+    none = State(where="true", initial=True)
+    begin = none.stay(do=(spawn("helper"), spawn("helper")))
+
+
+class Twins(Statechart, computed="first", children="together"):
+    """The same, which may hear of both at once."""
+
+    both = State(where="children.done >= 2")
+    one = State(where="children.done == 1")
+    none = State(where="true", initial=True)
+    begin = none.stay(do=(spawn("helper"), spawn("helper")))
+
+
 def places(explored: Exploration) -> set[str]:
     """The states of all configurations."""
     return {node.snapshot.state for node in explored.nodes}
@@ -120,6 +138,12 @@ def shortest(explored: Exploration, state: str) -> tuple[str, ...]:
     path = explored.path_to_state(state)
     assert path is not None
     return path
+
+
+def test_children_that_are_told_of_together_can_skip_what_lies_between() -> None:
+    """A parent that hears of them one by one cannot."""
+    assert shortest(explore(Pair), "both") == ("begin", "a child becomes done", "a child becomes done")
+    assert shortest(explore(Twins), "both") == ("begin", "all new children become done")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """What lasts as long as a state: timers, work and its retries; and children, progress, computed status."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,7 @@ from headway.statechart.effects import (
     StartWork,
 )
 from headway.statechart.retry import delay
-from headway.statechart.snapshot import child_changed, timer_fired, work_done, work_failed
+from headway.statechart.snapshot import child_changed, children_changed, timer_fired, work_done, work_failed
 from headway.testing import FakeClock, Journey
 
 NOW = FakeClock().now()
@@ -262,6 +263,38 @@ def test_a_change_of_a_child_that_is_not_there_is_refused() -> None:
     journey.send(child_changed("c", None, "done"))
     assert journey.refused(child_changed("c", None, "done")).code == "stale"
     assert journey.snapshot.children == {"done": 1}
+
+
+@pytest.mark.mission("ENG-12")
+def test_several_changes_can_be_told_as_one() -> None:
+    """The counts move by as much as is told, in whichever order it happened."""
+    journey = Journey(Crawl, context={"pages": 4})
+    journey.send("begin")
+    journey.send(children_changed({"new": -4, "loading": 3, "done": 1}, errors=2))
+    assert journey.snapshot.children == {"loading": 3, "done": 1}
+    assert journey.snapshot.counters == {"heard": 1, "errors": 2}
+    journey.send(children_changed({"done": 1, "loading": -1}))
+    assert journey.snapshot.children == {"loading": 2, "done": 2}
+
+
+@pytest.mark.mission("ENG-12")
+@pytest.mark.parametrize(
+    ("counts", "code"),
+    [
+        ({"loading": -1}, "stale"),
+        ({"new": -2, "done": 2}, "stale"),
+        ({"loading": 0}, "stale"),
+        ({"new": "-1"}, "payload"),
+        ({"new": True}, "payload"),
+        (["new"], "payload"),
+    ],
+)
+def test_counts_that_cannot_be_are_refused(counts: Any, code: str) -> None:
+    """Nothing changes: no count goes below zero, and only whole numbers count."""
+    journey = Journey(Crawl, context={"pages": 1})
+    journey.send("begin")
+    assert journey.refused(children_changed(counts)).code == code
+    assert journey.snapshot.children == {"new": 1}
 
 
 @pytest.mark.mission("ENG-12")

@@ -234,6 +234,27 @@ def _one_more(seen: Found) -> Changes:
     return Changes(records=[replace(row, data=str(int(row.data) + 1))])
 
 
+async def test_units_that_will_want_the_same_take_turns(store: PostgresStore) -> None:
+    """Each is decided once: none has to start over because another was at what it wants in the end."""
+
+    class Into(Transfer):
+        begun = 0
+
+        def begin(self) -> Reads:
+            self.begun += 1
+            reads = super().begin()
+            reads.soon = {("acme", "all")}
+            return reads
+
+    names = [f"i{number}" for number in range(8)]
+    rows = [replace(INSTANCE, id=name, snapshot="1") for name in (*names, "all")]
+    await store.run(writing(created=rows))
+    units = [Into(name, "all") for name in names]
+    await asyncio.gather(*map(store.run, units))
+    assert [unit.begun for unit in units] == [1] * len(units)
+    assert (await found(store, instances={("acme", "all")})).instances["acme", "all"].snapshot == "9"
+
+
 @pytest.mark.parametrize(
     ("decide", "expected"),
     [(_if_free, ({COUNTER: 1}, [])), (_one_more, ({}, ["20"]))],

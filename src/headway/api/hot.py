@@ -27,8 +27,7 @@ from headway.api.requests import (
     wrong,
 )
 from headway.codec import Value, encode
-from headway.engine.engine import CHILD
-from headway.engine.orders import Answer, Receipt
+from headway.engine.orders import Answer, Receipt, parent_named
 from headway.engine.service import LOG
 from headway.errors import InputError
 from headway.node import Node
@@ -162,7 +161,7 @@ class Hot:
 
 def _check_name(name: str | None) -> None:
     """Raises Problem 422 for a name that no path can hold, or that only a parent gives."""
-    if name is not None and (not name or name in UNADDRESSABLE or "\x00" in name or CHILD.search(name)):
+    if name is not None and (not name or name in UNADDRESSABLE or "\x00" in name or parent_named(name)):
         raise wrong("body.id", 'it is not empty, not "." or "..", holds no NUL, and is no name for a child')
 
 

@@ -64,9 +64,7 @@ class Service:
                 made = await (key or self._first_key)(access.keyring)
             if beside is not None:
                 await stack.enter_async_context(beside)
-            # What is there now stays, so the collector need not look at it again and again.
-            gc.freeze()
-            gc.set_threshold(NEW_OBJECTS)
+            calm_collector()
             announce(None if made is None else made.text)
             await self._told.wait()
 
@@ -107,6 +105,12 @@ class Service:
             finally:
                 front.stop()
                 await asyncio.sleep(_seconds(self._settings.drain))
+
+
+def calm_collector() -> None:
+    """Let the collector of garbage look less often, and not at what is there now, which stays."""
+    gc.freeze()
+    gc.set_threshold(NEW_OBJECTS)
 
 
 def access_of(node: PartialNode, settings: Settings) -> Access:

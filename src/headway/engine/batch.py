@@ -18,8 +18,18 @@ from headway.engine.commit import (
     write_history,
 )
 from headway.engine.facts import Facts, instances_key, owner_of
-from headway.engine.orders import Answer, Creation, Order, Receipt, Upgrading, answer_of, answer_text
+from headway.engine.orders import (
+    Answer,
+    Creation,
+    Order,
+    Receipt,
+    Upgrading,
+    answer_of,
+    answer_text,
+    parent_named,
+)
 from headway.engine.registry import Registry
+from headway.engine.reports import Gathered
 from headway.engine.upgraded import upgraded
 from headway.errors import (
     HeadwayError,
@@ -65,6 +75,10 @@ class NotTakenError(HeadwayError):
         self.refusal = refusal
 
 
+class TogetherError(HeadwayError):
+    """A parent cannot take what several of its children report together."""
+
+
 class Batch:
     """A unit of many orders. A bad order gets its error and leaves no trace; its neighbours go on."""
 
@@ -81,6 +95,9 @@ class Batch:
         self.requests: dict[Key, RequestRow | None] = {}
         self.counters: dict[Key, int] = {}
         self.records: dict[tuple[str, str, str], Any] = {}
+        self.gathered: dict[Key, Gathered] = {}
+        self.gathers = True
+        self.undos: list[Undo] = []
         self.written = Changes()
         self._script = self._decide_all()
         return next(self._script)
@@ -104,9 +121,24 @@ class Batch:
     def _decide_all(self) -> Asking:
         keys = {order.key for order in self.orders}
         requests = {(order.key[0], order.request_id) for order in self.orders if order.request_id}
-        yield from self._load(instances=keys, requests=requests)
+        parents = {(key[0], parent) for key in keys if (parent := parent_named(key[1])) is not None}
+        yield from self._load(instances=keys, requests=requests, soon=parents - keys)
+        try:
+            yield from self._decide_each()
+            while self.gathered:
+                yield from self._roll_up_alone(next(iter(self.gathered)))
+        except TogetherError:
+            # Whose report it is that the parent cannot take shows when each comes by itself.
+            for undo in reversed(self.undos):
+                undo.all()
+            self.gathers = False
+            yield from self._decide_each()
+
+    def _decide_each(self) -> Asking:
         for order in self.orders:
-            self.undo, self.trace = Undo(self.written), order.trace
+            if order.key in self.gathered:
+                yield from self._roll_up_alone(order.key)
+            self._begin_part(order.trace)
             try:
                 yield from self._decide(order)
             except NotTakenError as error:
@@ -116,12 +148,19 @@ class Batch:
                 self.undo.all()
                 order.answer, order.error = None, error
 
+    def _begin_part(self, trace: str | None) -> None:
+        """What follows can be undone by itself."""
+        self.undo, self.trace = Undo(self.written), trace
+        self.undos.append(self.undo)
+
     def _load(
         self,
+        *,
         instances: Iterable[Key] = (),
         requests: Iterable[Key] = (),
         counters: Iterable[Key] = (),
         records: Iterable[tuple[str, str, str]] = (),
+        soon: Iterable[Key] = (),
     ) -> Asking:
         """Ask for what is not known yet."""
         reads = Reads(
@@ -129,6 +168,7 @@ class Batch:
             {key for key in requests if key not in self.requests},
             {key for key in counters if key not in self.counters},
             {key for key in records if key not in self.records},
+            {*soon},
         )
         if not (reads.instances or reads.requests or reads.counters or reads.records):
             return
@@ -183,19 +223,22 @@ class Batch:
         if self.living.get(key) is not None:
             raise InstanceExistsError(f"an instance {key[1]} exists already")
         refusal = yield from self._begin(key, creation)
-        return refusal or self._receipt(key)
+        return refusal or (yield from self._receipt(key))
 
     def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
         """Begin a life, unless the chart refuses."""
         chart = self.registry.newest(creation.chart)
-        blank = Snapshot(chart.name, chart.version, key[1], context=dict(creation.context or {}))
+        facts: dict[str, Any] = {}
+        if chart.model.facts:
+            blank = Snapshot(chart.name, chart.version, key[1], context=dict(creation.context or {}))
+            facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,
             key[1],
             now=self.now,
             context=creation.context,
             by=creation.by,
-            facts=(yield from self._facts(chart, key[0], blank)),
+            facts=facts,
             seed=creation.seed,
             parent=creation.parent,
             depth=creation.depth,
@@ -235,7 +278,7 @@ class Batch:
         yield from self._apply(order.key, before, done)
         if after.snapshot.ended and living.owner is not None:
             self._count((order.key[0], instances_key(then.name, living.owner)), -1)
-        return self._receipt(order.key)
+        return (yield from self._receipt(order.key))
 
     def _send(self, order: Order, event: Event) -> Generator[Reads, Found, Answer]:
         living = self._expected(order)
@@ -244,7 +287,7 @@ class Batch:
             return outcome
         if order.cascades:
             write_cascade(Commit(self.written, order.key, self.now, self.trace), outcome.snapshot, event.by)
-        return self._receipt(order.key)
+        return (yield from self._receipt(order.key))
 
     def _step(self, key: Key, living: Living, event: Event) -> Generator[Reads, Found, Step | Refusal]:
         """Decide one event for one instance, with what follows from it for others."""
@@ -282,14 +325,14 @@ class Batch:
             write_ends(commit, before, done.snapshot)
         write_effects(commit, done.effects)
         for effect in done.effects:
-            if isinstance(effect, AddToCounter):
-                self._count((key[0], effect.key), effect.by)
-            elif isinstance(effect, StoreRecord):
-                self.undo.put(self.records, (key[0], effect.kind, effect.key), as_json(effect.data))
-            elif isinstance(effect, ReportToParent):
+            if isinstance(effect, ReportToParent):
                 yield from self._report(key, effect)
             elif isinstance(effect, SpawnChild):
                 yield from self._spawn(key, effect)
+            elif isinstance(effect, AddToCounter):
+                self._count((key[0], effect.key), effect.by)
+            elif isinstance(effect, StoreRecord):
+                self.undo.put(self.records, (key[0], effect.kind, effect.key), as_json(effect.data))
 
     def _count(self, counter: Key, by: int) -> None:
         """Add to a counter, for the store and for the guards of the orders that follow."""
@@ -299,11 +342,39 @@ class Batch:
     def _report(self, child: Key, report: ReportToParent) -> Asking:
         """A child's change reaches its parent in the same transaction, under the parent's lock."""
         parent = (child[0], report.parent)
-        yield from self._load(instances=[parent])
+        so_far = self.gathered.get(parent)
+        if so_far is not None:
+            self.undo.put(self.gathered, parent, so_far.plus(report))
+            return
+        if parent not in self.living:
+            yield from self._load(instances=[parent])
         living = self.living[parent]
         if living is None or living.snapshot.ended:
             return
+        if self.gathers and self._chart(living.snapshot).model.children == "together":
+            self.undo.put(self.gathered, parent, Gathered({}, trace=self.trace).plus(report))
+            return
         event = child_changed(child[1], report.before, report.after, report.errors)
+        yield from self._tell(parent, living, event)
+
+    def _roll_up_alone(self, parent: Key) -> Asking:
+        """A parent hears of what was gathered before anything else happens to it, or at the end."""
+        self._begin_part(self.gathered[parent].trace)
+        try:
+            yield from self._roll_up(parent)
+        except Exception as error:
+            raise TogetherError(str(error)) from error
+
+    def _roll_up(self, parent: Key) -> Asking:
+        """A parent hears of all that its children have reported, as of one change."""
+        if parent not in self.gathered:
+            return
+        event = self.undo.take(self.gathered, parent).event()
+        living = self.living[parent]
+        if event is not None and living is not None and not living.snapshot.ended:
+            yield from self._tell(parent, living, event)
+
+    def _tell(self, parent: Key, living: Living, event: Event) -> Asking:
         outcome = yield from self._step(parent, living, event)
         if isinstance(outcome, Refusal):
             # Counts that have lost one change are wrong for ever; an event that is refused can come again.
@@ -325,7 +396,9 @@ class Batch:
                 replace(refusal, message=f"the child {spawn.child} cannot begin: {refusal.message}")
             )
 
-    def _receipt(self, key: Key) -> Receipt:
+    def _receipt(self, key: Key) -> Generator[Reads, Found, Receipt]:
+        """Where an instance is, also after what its new children have reported."""
+        yield from self._roll_up(key)
         living = self.living[key]
         assert living is not None
         now = living.snapshot
@@ -350,8 +423,14 @@ class Undo:
         self._replaced.append((mapping, key, mapping.get(key, MISSING)))
         mapping[key] = value
 
+    def take(self, mapping: dict[Any, Any], key: object) -> Any:
+        """Take a key out of a mapping, keeping what it was."""
+        value = mapping.pop(key)
+        self._replaced.append((mapping, key, value))
+        return value
+
     def all(self) -> None:
-        """Take everything back."""
+        """Take everything back; what is taken back already stays so."""
         for rows, length in zip(lists_of(self._written), self._lengths, strict=True):
             del rows[length:]
         for mapping, key, value in reversed(self._replaced):
@@ -359,6 +438,7 @@ class Undo:
                 del mapping[key]
             else:
                 mapping[key] = value
+        self._replaced.clear()
 
 
 def _living(row: InstanceRow | None) -> Living | None:

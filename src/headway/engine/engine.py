@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,7 +15,7 @@ from headway.engine import arguments
 from headway.engine.batch import Batch
 from headway.engine.facts import Given
 from headway.engine.lookups import Lookups
-from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading
+from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading, parent_named
 from headway.engine.registry import Registry
 from headway.engine.service import LOG
 from headway.engine.trace import CURRENT
@@ -40,7 +39,6 @@ LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
 LONGEST_NAME = 400
 LONGEST_NEW_NAME = 200
-CHILD = re.compile(r":\d+:\d+$")
 
 Watcher = Callable[[Changes], None]
 Call = tuple[Order, asyncio.Future[None]]
@@ -390,7 +388,7 @@ def _check_new_name(name: str) -> None:
     """Children are named after their parents: there must be room, and nobody else may take such a name."""
     if len(name) > LONGEST_NEW_NAME:
         raise TooLargeError(f"a new instance has a name of at most {LONGEST_NEW_NAME} characters")
-    if CHILD.search(name):
+    if parent_named(name) is not None:
         raise InputError(f"{name} is a name for a child, which only its parent gives")
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from hashlib import sha256
 from typing import Any
 
-from headway.codec import Scratch, Value, decode, encode, fingerprint, require_finite
+from headway.codec import Plain, Scratch, Value, decode, encode, fingerprint, require_finite
 from headway.errors import EngineError
 from headway.statechart.refusal import Refusal
 from headway.statechart.remap import Before
@@ -18,9 +19,10 @@ HOUR = timedelta(hours=1)
 DAY = timedelta(hours=24)
 NO_SEQ = -1
 CASCADES = "with its children"
+CHILD = re.compile(r"(.+):\d+:\d+", re.DOTALL)
 
 
-class Receipt(Value):
+class Receipt(Plain):
     """The answer to an event that went through: where the instance stands now."""
 
     instance: str
@@ -66,7 +68,7 @@ def answer_of(text: str) -> Answer:
     return answer
 
 
-class Creation(Value):
+class Creation(Plain):
     """What a new instance begins with."""
 
     chart: str
@@ -126,3 +128,9 @@ class Order(Scratch):
         """Raises InputError when what is brought along would not come back as it is."""
         if "null" in self.fingerprint() and not isinstance(self.act, Upgrading):
             require_finite(self.act.context if isinstance(self.act, Creation) else self.act.data)
+
+
+def parent_named(name: str) -> str | None:
+    """The parent whose child an instance of this name is: it is named after it, and nobody else may be."""
+    child = CHILD.fullmatch(name)
+    return None if child is None else child[1]

@@ -7,13 +7,13 @@ from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
-from headway.codec import Value, encode, verbatim
+from headway.codec import Plain, encode, verbatim
 from headway.outbox.destination import Message
 
 CONTENT_TYPE = "application/cloudevents+json"
 
 
-class CloudEvent(Value, omit_defaults=False, gc=False):
+class CloudEvent(Plain, omit_defaults=False):
     """A message as an event; `tenant` is an extension attribute."""
 
     specversion: str

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol, runtime_checkable
 from zlib import crc32
 
 from headway.clock import milliseconds
-from headway.codec import Value, decode, encode
+from headway.codec import Plain, Value, decode, encode
 from headway.errors import HeadwayError, InputError
 from headway.store.rows import LetterRow, MessageRow
 
@@ -39,7 +39,7 @@ class PermanentError(DeliveryError):
     """A destination will never take this message: it is dead at once."""
 
 
-class Message(Value, gc=False):
+class Message(Plain):
     """A message on its way: `id` is the same at every attempt, and no other message has it.
 
     `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its

@@ -185,7 +185,10 @@ def _stamp(draft: Draft, action: model.Stamp) -> None:
 
 
 def _clear(draft: Draft, action: model.Clear) -> None:
-    write(draft, dict.fromkeys(action.fields))
+    known = draft.context
+    held = [field for field in action.fields if field not in known or known[field] is not None]
+    if held:
+        write(draft, dict.fromkeys(held))
 
 
 def _count(draft: Draft, action: model.Count) -> None:

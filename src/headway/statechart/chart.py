@@ -11,7 +11,17 @@ from headway.statechart import model
 from headway.statechart.expressions import Expression, parse_or_failing
 from headway.statechart.sensitive import Secrets
 from headway.statechart.terms import Line
-from headway.statechart.tree import ANY, HISTORY, Arc, Function, Node, comes_from_engine, descriptor
+from headway.statechart.tree import (
+    ANY,
+    HISTORY,
+    Arc,
+    Entering,
+    Function,
+    Node,
+    comes_from_engine,
+    descriptor,
+    first_entry,
+)
 from headway.statechart.types import DataType
 
 MOST_CONFIGURATIONS = 1_024
@@ -58,6 +68,8 @@ class Chart:
         self.scripted = whole.dialect == "scxml"
         self.computed = whole.computed is not None
         self.eventless = any(node.always for node in self.order)
+        for node in self.order:
+            node.eventless = tuple(arc for above in node.upward for arc in above.always)
         self.context_type = self.types.get(whole.context) if whole.context else None
         self.rules: tuple[tuple[Node, Expression], ...] = tuple(
             (node, parse_or_failing(node.model.where))
@@ -68,6 +80,7 @@ class Chart:
         self.spoken = frozenset(event for event in self.events if not comes_from_engine(event)) - {ANY}
         self.unbound = tuple(sorted(self._unbound()))
         self.configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
+        self._entries: dict[tuple[Node, ...], Entering | tuple[Node, ...]] = {}
 
     @property
     def chart(self) -> Chart:
@@ -103,6 +116,13 @@ class Chart:
             known = self._configure(states)
             if len(self.configurations) < MOST_CONFIGURATIONS:
                 self.configurations[states] = known
+        return known
+
+    def first_entry(self, targets: tuple[Node, ...]) -> Entering | tuple[Node, ...]:
+        """What is entered with these states when nothing is active and nothing remembered."""
+        known = self._entries.get(targets)
+        if known is None:
+            known = self._entries[targets] = first_entry(targets, self.root)
         return known
 
     def _configure(self, states: tuple[str, ...]) -> tuple[Node, ...]:

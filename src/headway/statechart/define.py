@@ -37,6 +37,7 @@ class Statechart:
         owner: str = "",
         max_depth: int = 5,
         max_children: int | None = None,
+        children: str = "each",
         upgrades: Mapping[int, Upgrade] | None = None,
         **unknown: Never,
     ) -> None:
@@ -51,13 +52,16 @@ class Statechart:
             "meaning": (cls.__doc__ or "").strip(),
             "context": reader.type_name(context, reader.first_line),
             "facts": tuple(_fact(fact) for fact in listed(facts)),
-            "computed": _computed(reader, computed),
+            "computed": None
+            if computed is None
+            else _one_of(reader, "computed", computed, usual="first", other="exclusive"),
             "accepts": tuple(_acceptance(key, why) for key, why in accepted.items()),
             "staff": _mapping(reader, "staff", staff),
             "cancel": cancel,
             "owner": owner,
             "max_depth": max_depth,
             "max_children": max_children,
+            "children": _one_of(reader, "children", children, usual="each", other="together"),
             "upgrades": reader.upgrades(_mapping(reader, "upgrades", upgrades)),
         }
         cls.chart = reader.chart(settings)
@@ -102,11 +106,11 @@ def _mapping(reader: Reader, word: str, given: object) -> dict[str, Any]:
     return {}
 
 
-def _computed(reader: Reader, given: object) -> object:
-    if given in (None, "first", "exclusive"):
+def _one_of(reader: Reader, word: str, given: object, *, usual: str, other: str) -> object:
+    if given in (usual, other):
         return given
-    reader.problem(f'computed= is "first" or "exclusive", not {shown(given)}', reader.first_line)
-    return "first"  # a rule like any other, so that one mistake is not told twice
+    reader.problem(f'{word}= is "{usual}" or "{other}", not {shown(given)}', reader.first_line)
+    return usual  # a rule like any other, so that one mistake is not told twice
 
 
 def _acceptance(key: object, because: str) -> model.Acceptance:

@@ -300,9 +300,10 @@ class View:
         """The value of a name in an expression; raises KeyError."""
         draft = self._draft
         special = SPECIAL.get(name)
-        hidden = draft.chart.scripted and name in draft.context and name[0] != "_"
-        if special is not None and not hidden:
-            return special(draft)
+        if special is not None:
+            hidden = draft.chart.scripted and name in draft.context and name[0] != "_"
+            if not hidden:
+                return special(draft)
         if name in draft.context:
             return draft.context[name]
         if name in draft.facts:

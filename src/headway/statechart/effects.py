@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any, Literal
 
-from headway.codec import Value
+from headway.codec import Plain
 
 
-class Deed(Value, tag_field="do"):
+class Deed(Plain, tag_field="do"):
     """What all effects have in common: the field `do` tells them apart in a store."""
 
 

@@ -16,6 +16,7 @@ from headway.statechart.snapshot import (
     Event,
     Snapshot,
     child_changed,
+    children_changed,
     person,
     timer_fired,
     work_done,
@@ -164,16 +165,24 @@ class Happenings:
         return f"{word} {delay_text(row.after)}" + (f" in {state}" if state in self.chart.nodes else "")
 
     def _children(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
-        """Each child may come into each status that is told apart, into another one, or go."""
+        """Each child may come into each status that is told apart, into another one, or go.
+
+        Where a parent hears of several together, so may all those of one status that there are.
+        """
         if not self.facts.statuses:
             statuses: tuple[str | None, ...] = ("new",) if snapshot.children else ()
         else:
             statuses = (*self.facts.statuses, OTHER_STATUS, None)
-        for before in snapshot.children:
+        together = self.chart.model.children == "together"
+        for before, count in snapshot.children.items():
             for after in statuses:
                 if after != before or after == "new":
                     event = child_changed("child", None if before == "new" else before, after)
                     yield Happening(_child_label(after), "child", event, now, snapshot)
+                if together and count > 1 and after != before:
+                    counts = {before: -count} | ({} if after is None else {after: count})
+                    label = f"all {before} children {'are gone' if after is None else f'become {after}'}"
+                    yield Happening(label, "child", children_changed(counts), now, snapshot)
 
 
 def _child_label(status: str | None) -> str:

@@ -66,6 +66,9 @@ _KINDS: Final[tuple[tuple[type | tuple[type, ...], str], ...]] = (
 _TYPEOF: Final = {"null": "undefined", "boolean": "boolean", "number": "number", "string": "string"}
 
 
+_SIMPLE: Final = frozenset({type(None), bool, int, float, str})
+
+
 def typeof(value: object) -> str:
     """Name the type as ECMAScript does; null is undefined."""
     return _TYPEOF.get(kind_of(value), "object")
@@ -73,6 +76,8 @@ def typeof(value: object) -> str:
 
 def truthy(value: object) -> bool:
     """Tell whether a value counts as true."""
+    if type(value) in _SIMPLE:
+        return bool(value)
     if isinstance(value, (list, tuple, Mapping)):
         return True
     return bool(value)

@@ -377,5 +377,6 @@ class Model(Value):
     owner: str = ""
     max_depth: int = 5
     max_children: int | None = None
+    children: Literal["each", "together"] = "each"
     dialect: Literal["headway", "scxml"] = "headway"
     upgrades: tuple[Upgrade, ...] = ()

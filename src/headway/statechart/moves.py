@@ -316,12 +316,14 @@ def end(draft: Draft) -> None:
 
 def computed_status(draft: Draft) -> Node:
     """The state whose rule holds first; raises Veto when none does."""
+    view = draft.view
     for node, rule in draft.chart.rules:
         try:
-            if truthy(rule.evaluate(draft.view)):
-                return node
+            holds = truthy(rule.evaluate(view))
         except Exception as error:
             raise Veto("fault", f"the rule of {node.id} failed: {error}") from error
+        if holds:
+            return node
     raise Veto("fault", "no rule computes a status from these facts")
 
 
@@ -334,9 +336,7 @@ def _compute(draft: Draft, arcs: list[Arc]) -> None:
         raise Veto("landing", f"{arcs[0].name} would land in {status.id}; it is declared to land in {said}")
     if status is not current:
         _leave(draft, list(draft.active))
-        entering = entry_set((status,), draft.chart.root, {})
-        assert entering is not None
-        _enter(draft, entering)
+        _enter(draft, draft.chart.first_entry((status,)))
 
 
 def begin(draft: Draft) -> None:
@@ -344,8 +344,6 @@ def begin(draft: Draft) -> None:
     chart = draft.chart
     targets = (computed_status(draft),) if chart.computed else chart.root.completion
     perform(draft, chart.model.initial_actions)
-    entering = entry_set(targets, chart.root, {})
-    assert entering is not None
-    _enter(draft, entering)
+    _enter(draft, chart.first_entry(targets))
     draft.settle()
     _set_timers(draft, chart.root)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from typing import Any
 
 from headway.codec import replace
 from headway.statechart import model
@@ -114,24 +115,36 @@ def _phase(node: Node) -> Node:
 
 
 def child_changed(draft: Draft, event: Event) -> Event:
-    """A child went from one status to another: the counts follow."""
+    """A child went from one status to another, or several did: the counts follow."""
     data = event.data if isinstance(event.data, dict) else {}
-    before, after, errors = data.get("from"), data.get("to"), data.get("errors", 0)
+    counts, errors = _counts(data), data.get("errors", 0)
     if not isinstance(errors, int) or isinstance(errors, bool) or errors < 0:
         raise Veto("payload", "child.changed carries a number of new errors")
-    for status in (before, after):
-        if status is not None and not isinstance(status, str):
-            raise Veto("payload", "child.changed carries the child's status before and after")
     children = draft.own("children")
-    leaving = before or "new"
-    if children.get(leaving, 0) < 1:
-        raise Veto("stale", f"no child is in {leaving}")
-    children[leaving] -= 1
-    if not children[leaving]:
-        del children[leaving]
-    if after is not None:
-        children[after] = children.get(after, 0) + 1
+    for status, by in counts.items():
+        count = children.get(status, 0) + by
+        if count < 0 or (not by and not count):
+            raise Veto("stale", f"fewer than {-by or 1} children are in {status}")
+        children[status] = count
+        if not count:
+            del children[status]
     if errors:
         counters = draft.own("counters")
         counters["errors"] = counters.get("errors", 0) + errors
     return event
+
+
+def _counts(data: dict[str, Any]) -> dict[str, int]:
+    """How many more or fewer children are in each status; raises Veto when that is not what is told."""
+    counts = data.get("counts")
+    if counts is not None:
+        if isinstance(counts, dict) and all(type(by) is int for by in counts.values()):
+            return counts
+        raise Veto("payload", "the counts of child.changed are whole numbers to add")
+    before, after = data.get("from"), data.get("to")
+    if not all(status is None or isinstance(status, str) for status in (before, after)):
+        raise Veto("payload", "child.changed carries the child's status before and after")
+    counts = {before or "new": -1}
+    if after is not None:
+        counts[after] = counts.get(after, 0) + 1
+    return counts

@@ -25,7 +25,7 @@ from headway.statechart.moves import computed_status, end
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step import Step, in_utc, settle, status_of
-from headway.statechart.tree import Arc, Node, entry_set
+from headway.statechart.tree import Arc, Node
 from headway.statechart.types import Mismatch
 
 UPGRADE, UNDO = "chart.upgrade", "chart.undo"
@@ -216,9 +216,9 @@ def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
     inside = {name: was for name, was in came.items() if draft.chart.nodes[name].top is status}
     if inside:
         return inside
-    entering = entry_set((status,), draft.chart.root, {})
-    assert entering is not None
-    return {node.id: "" for node in entering.ordered() if node.atomic}
+    entering = draft.chart.first_entry((status,))
+    nodes = entering if isinstance(entering, tuple) else entering.ordered()
+    return {node.id: "" for node in nodes if node.atomic}
 
 
 def _came_above(

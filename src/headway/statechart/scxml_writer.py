@@ -97,7 +97,7 @@ def _root(whole: model.Model) -> Tag:
     }
     if not whole.initial_actions:
         attributes["initial"] = _words(whole.initial)
-    attributes |= _own(whole, "version meaning context computed cancel max_depth max_children")
+    attributes |= _own(whole, "version meaning context computed cancel max_depth max_children children")
     children = _own_elements(whole, "schemas facts invariants accepts staff")
     children += [*_datamodel(whole.data), *_initial(whole)]
     if not native:

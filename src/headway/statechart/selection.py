@@ -44,9 +44,20 @@ def _in_regions(draft: Draft, event: Event, *, outside: bool) -> list[Arc]:
 def select_eventless(draft: Draft) -> list[Arc]:
     """The transitions that need no event; that one does not hold is no objection to the event before it."""
     objections = len(draft.objections)
-    arcs = _for_regions(draft, _always, draft.current, outside=False)
+    leaf = draft.active[-1]
+    if len(leaf.path) == len(draft.active) and draft.within is None:
+        arcs = _first_of(draft, leaf.eventless)
+    else:
+        arcs = _for_regions(draft, _always, draft.current, outside=False)
     del draft.objections[objections:]
     return arcs
+
+
+def _first_of(draft: Draft, arcs: tuple[Arc, ...]) -> list[Arc]:
+    for arc in arcs:
+        if arc.plain or _takes(draft, arc, draft.current, outside=False):
+            return [arc]
+    return []
 
 
 def _always(node: Node) -> tuple[Arc, ...]:
@@ -73,7 +84,7 @@ def _for_regions(draft: Draft, offered: Offer, event: Event, *, outside: bool) -
 
 def _without_conflicts(draft: Draft, arcs: list[Arc]) -> list[Arc]:
     """Of transitions that would leave the same state, the inner one is kept, else the first found."""
-    if len(arcs) == 1:
+    if len(arcs) < 2:  # noqa: PLR2004 - it takes two
         return arcs
     kept: list[Arc] = []
     left = {arc.index: _leaving(draft, arc) for arc in arcs}

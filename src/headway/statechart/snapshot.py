@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Literal
 
-from headway.codec import Value
+from headway.codec import Plain
 
 Kind = Literal["person", "agent", "service", "system"]
 
 
-class Actor(Value, kw_only=False):
+class Actor(Plain, kw_only=False):
     """Who sends an event: a person, an agent, a service or the system, with roles."""
 
     id: str
@@ -31,7 +32,7 @@ def agent(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expec
     return Actor(id=id, kind="agent", roles=frozenset(roles))
 
 
-class Event(Value, kw_only=False):
+class Event(Plain, kw_only=False):
     """Something that happened: a name, what it carries, who sent it, and what it answers.
 
     `ref` names the open timer, ask or work item this event belongs to, `attempt` the attempt of
@@ -46,7 +47,7 @@ class Event(Value, kw_only=False):
     reason: str | None = None
 
 
-class Timer(Value):
+class Timer(Plain):
     """An event that comes by itself at a time, unless the state it was set in is left first."""
 
     due: datetime
@@ -56,7 +57,7 @@ class Timer(Value):
     sent_as: str | None = None
 
 
-class OpenWork(Value):
+class OpenWork(Plain):
     """The work of an active state: which attempt is due or running, and how often which policy failed."""
 
     id: str
@@ -65,7 +66,7 @@ class OpenWork(Value):
     due: datetime | None = None
 
 
-class OpenAsk(Value):
+class OpenAsk(Plain):
     """The question of an active state: who may answer, and until when.
 
     A claim keeps others from answering until it runs out; a delegation leaves it to one person alone.
@@ -81,7 +82,7 @@ class OpenAsk(Value):
     since: datetime | None = None
 
 
-class Snapshot(Value):
+class Snapshot(Plain):
     """An instance between two events."""
 
     chart: str
@@ -112,7 +113,7 @@ class Snapshot(Value):
         return "+".join(self.states)
 
 
-class Row(Value):
+class Row(Plain):
     """One line of the history: what moved, by which event, through whom, when and why."""
 
     seq: int
@@ -181,3 +182,8 @@ def delegate_ask(ask: str, to: str, by: Actor) -> Event:
 def child_changed(child: str, before: str | None, after: str | None, errors: int = 0) -> Event:
     """The event that tells a parent that a child went from one status to another (None: is new, is gone)."""
     return Event(name="child.changed", ref=child, data={"from": before, "to": after, "errors": errors})
+
+
+def children_changed(counts: Mapping[str, int], errors: int = 0) -> Event:
+    """The event that tells a parent how many more or fewer of its children are in each status."""
+    return Event(name="child.changed", ref="children", data={"counts": counts, "errors": errors})

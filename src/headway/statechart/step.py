@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.codec import Value, as_json, encode
+from headway.codec import Plain, as_json, encode
 from headway.errors import HeadwayError, InputError
 from headway.statechart.actions import STORED, Fault
 from headway.statechart.admission import admit
@@ -28,7 +28,7 @@ MOST_UNTAKEN = 20_000
 MOST_QUEUED = 10_000
 
 
-class Step(Value):
+class Step(Plain):
     """What an event did: the snapshot after it, lines of history, and effects for the world."""
 
     snapshot: Snapshot

@@ -51,6 +51,7 @@ class Node:
         "atomic",
         "children",
         "completion",
+        "eventless",
         "history",
         "id",
         "idle",
@@ -80,6 +81,7 @@ class Node:
         self._matched: dict[str, tuple[Arc, ...]] = {}
         self.open = False
         self.always: tuple[Arc, ...] = ()
+        self.eventless: tuple[Arc, ...] = ()
         self.after: tuple[Arc, ...] = ()
         self.completion: tuple[Node, ...] = ()
         self.upward: tuple[Node, ...] = (self, *parent.upward) if parent else (self,)
@@ -254,6 +256,13 @@ def static_entry(targets: tuple[Node, ...], domain: Node | None) -> tuple[Node, 
     if entering is None or any(node.model.initial_actions for node in entering.nodes.values()):
         return None
     return entering.ordered()
+
+
+def first_entry(targets: tuple[Node, ...], root: Node) -> Entering | tuple[Node, ...]:
+    """The states entered from nowhere, with nothing to remember: in order, if there is no more to it."""
+    entering = static_entry(targets, root) or entry_set(targets, root, {})
+    assert entering is not None
+    return entering
 
 
 def entry_set(

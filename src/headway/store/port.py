@@ -36,12 +36,16 @@ Attempt = tuple[str, str, int]
 
 
 class Reads(Scratch):
-    """What a unit wants to see before it goes on; instances are locked until the unit ends."""
+    """What a unit wants to see before it goes on; instances are locked until the unit ends.
+
+    `soon` is what it is likely to want later: units that want the same had better take turns.
+    """
 
     instances: set[Key] = set()
     requests: set[Key] = set()
     counters: set[Key] = set()
     records: set[tuple[str, str, str]] = set()
+    soon: set[Key] = set()
 
 
 class Found(Scratch):

@@ -411,7 +411,7 @@ async def postgres_database(address: str) -> AsyncIterator[PostgresDatabase]:
 
 
 def _keys(wanted: Reads) -> set[Key]:
-    return wanted.instances | wanted.requests | wanted.counters
+    return wanted.instances | wanted.requests | wanted.counters | wanted.soon
 
 
 def _pause(number: int) -> float:

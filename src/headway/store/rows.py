@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from headway.codec import Value
+from headway.codec import Plain
 
 Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
@@ -26,7 +26,7 @@ AFTER_LINES = 10**18 - 1
 """Higher than any position: the place of what comes after all lines of its stamp."""
 
 
-class InstanceRow(Value):
+class InstanceRow(Plain):
     """An instance: what lists and filters need, the hash of its last line, and its snapshot as JSON."""
 
     tenant: str
@@ -44,7 +44,7 @@ class InstanceRow(Value):
     snapshot: str
 
 
-class HistoryRow(Value):
+class HistoryRow(Plain):
     """A line of an instance's history; `cursor` is its place among all lines of a store.
 
     `note` is what people were asked in this step, and which questions it closed. `hash` covers the line
@@ -76,7 +76,7 @@ class HistoryRow(Value):
         return Cursor(self.stamp, self.position)
 
 
-class EventRow(Value):
+class EventRow(Plain):
     """A line of an instance's history in the log of all of them, and whose it is."""
 
     line: HistoryRow
@@ -104,7 +104,7 @@ class EventRow(Value):
         return self.line.data
 
 
-class TimerRow(Value):
+class TimerRow(Plain):
     """An event that is due at a time."""
 
     tenant: str
@@ -114,7 +114,7 @@ class TimerRow(Value):
     due: datetime
 
 
-class WorkRow(Value):
+class WorkRow(Plain):
     """An attempt at a state's work: due, or leased to a worker.
 
     At most `at_once` items of a tenant with the same `concurrency` are leased at a time. Of items with
@@ -148,7 +148,7 @@ class WorkRow(Value):
     trace: str | None = None
 
 
-class AskRow(Value):
+class AskRow(Plain):
     """A question to people, open until `closed_at`."""
 
     tenant: str
@@ -169,7 +169,7 @@ class AskRow(Value):
     closed_event: str | None = None
 
 
-class AskChange(Value):
+class AskChange(Plain):
     """Who may answer an open ask from now on, and who has taken it on."""
 
     tenant: str
@@ -180,7 +180,7 @@ class AskChange(Value):
     delegated_to: str | None = None
 
 
-class AskClosing(Value):
+class AskClosing(Plain):
     """How an ask ended."""
 
     tenant: str
@@ -190,7 +190,7 @@ class AskClosing(Value):
     closed_event: str
 
 
-class MessageRow(Value, gc=False):
+class MessageRow(Plain):
     """A message for the outside world; `cursor` is its place among all messages of a store."""
 
     tenant: str
@@ -210,7 +210,7 @@ class MessageRow(Value, gc=False):
         return Cursor(self.stamp, self.position)
 
 
-class LiveRow(Value):
+class LiveRow(Plain):
     """A live message in the log of events, and whose it is. It stands after the lines of its step."""
 
     message: MessageRow
@@ -238,7 +238,7 @@ LogRow = EventRow | LiveRow
 """What followers see: that something has happened, or what a chart tells them."""
 
 
-class LetterRow(Value):
+class LetterRow(Plain):
     """A message that a destination has not taken yet: to be tried again when due, or dead."""
 
     destination: str
@@ -257,7 +257,7 @@ class LetterRow(Value):
     trace: str | None = None
 
 
-class RequestRow(Value):
+class RequestRow(Plain):
     """The answer that a request id has got, and a fingerprint of what was asked."""
 
     tenant: str
@@ -267,7 +267,7 @@ class RequestRow(Value):
     expires_at: datetime
 
 
-class RecordRow(Value):
+class RecordRow(Plain):
     """A record beside the instances."""
 
     tenant: str
@@ -277,7 +277,7 @@ class RecordRow(Value):
     updated_at: datetime
 
 
-class LeaseRow(Value):
+class LeaseRow(Plain):
     """Who holds a name, and until when."""
 
     tenant: str
@@ -286,7 +286,7 @@ class LeaseRow(Value):
     until: datetime
 
 
-class ChartRow(Value):
+class ChartRow(Plain):
     """A version of a chart, as it was when it was first registered."""
 
     chart: str
@@ -296,7 +296,7 @@ class ChartRow(Value):
     stored_at: datetime
 
 
-class KeyRow(Value):
+class KeyRow(Plain):
     """An API key: for whom, what it may, and hashes of its secret and of the one that was replaced.
 
     `rate` is how many calls a second it may make; None is the service's own limit.
@@ -320,7 +320,7 @@ class KeyRow(Value):
     used_at: datetime | None = None
 
 
-class KeyNoteRow(Value):
+class KeyNoteRow(Plain):
     """What was done to a key or with it: one act, or all of a kind in the time that begins `at`."""
 
     tenant: str

@@ -114,6 +114,7 @@ class TaskRun(
     name="task_runs.run",
     context=RunData,
     computed="first",
+    children="together",
     accepts={"no-final": "a run can be restarted from any status"},
 ):
     """A task run, rolled up from its processes; the runner's hook ends it, or adds processes."""

@@ -82,7 +82,7 @@ def two_parcels(_view: View) -> list[dict[str, object]]:
     return [{"part": 1}, {"part": 2}]
 
 
-class Order(Statechart, cancel="stop", max_depth=3, max_children=5):
+class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="together"):
     """Waits for its parcels, which it tells to hurry, while somebody checks the address beside it."""
 
     gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))

@@ -1,0 +1,193 @@
+"""Children that change in one transaction, and a parent that hears of all of them as of one change."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from headway import Final, Refusal, State, Statechart, View, any_live
+from headway.actions import count, spawn
+from headway.codec import decode
+from headway.engine.batch import Batch
+from headway.engine.orders import Order, Receipt
+from headway.statechart.snapshot import Event
+from headway.testing import FakeClock, Harness
+
+pytestmark = pytest.mark.mission("ENG-3", "ENG-12")
+
+SIZE = 3
+
+
+class Egg(Statechart):
+    """Hatches, or cracks; one that rolls away and comes back has not changed."""
+
+    warm, away = State(initial=True), State()
+    hatched, cracked = Final(), Final()
+    hatch = warm.to(hatched)
+    crack = any_live.to(cracked, counts="errors")
+    roll = warm.to(away)
+    come_back = away.to(warm)
+
+
+def as_many(_view: View) -> list[dict[str, object]]:
+    """What a nest begins with."""
+    return [{} for _ in range(SIZE)]
+
+
+def endure(view: View) -> dict[str, Any]:
+    """A nest bears one cracked egg and no more."""
+    if view.counters["errors"] > 1:
+        raise ValueError("two are cracked")
+    return {"cracked": view.counters["errors"]}
+
+
+def refuse(_view: View) -> None:
+    """Nothing can be laid into a nest that is tipped."""
+    raise ValueError("it is tipped")
+
+
+class Nest(Statechart, children="together"):
+    """Full when nothing is left to hatch."""
+
+    brooding = State(initial=True, entry=spawn("Egg", make=as_many))
+    tipped = State()
+    full = Final()
+    settle = brooding.on("child.changed").to(full, when="children.warm == 0", do=endure)
+    hear = brooding.on("child.changed").stay(do=(count("heard"), endure))
+    lay = brooding.stay(do=spawn("Egg"))
+    look = brooding.stay(when="children.hatched == 2")
+    tip = brooding.to(tipped, do=spawn("Egg"))
+    drop = tipped.on("child.changed").stay(do=refuse)
+
+
+class Tree(Statechart, children="together"):
+    """Holds two nests, and hears of each when that hears of its eggs."""
+
+    green = State(initial=True, entry=(spawn("Nest"), spawn("Nest")))
+    bare = Final()
+    fall = green.on("child.changed").to(bare, when="children.full == 1")
+
+
+class Watch(Statechart):
+    """Hears of each egg by itself."""
+
+    waking = State(initial=True, entry=spawn("Egg", make=as_many))
+    hear = waking.on("child.changed").stay(do=count("heard"))
+
+
+HATCH, CRACK, LOOK = Event("hatch"), Event("crack"), Event("look")
+
+
+@pytest.fixture
+def made(database: str, clock: FakeClock) -> Harness:
+    """A node on each kind of store."""
+    return Harness(Egg, Nest, Tree, Watch, database=database, clock=clock)
+
+
+async def at_once(harness: Harness, *calls: tuple[str, Event]) -> Sequence[Any]:
+    """Send events in one transaction; the answers."""
+    orders = [Order((harness.tenant.name, name), event) for name, event in calls]
+    engine = harness.node.engine
+    await engine.store.run(Batch(engine.charts, orders))
+    for order in orders:
+        assert order.error is None, order.error
+    return [order.answer for order in orders]
+
+
+async def heard(harness: Harness, name: str) -> list[Any]:
+    """What an instance was told of its children."""
+    lines = await harness.tenant.history(name)
+    return [decode(object, line.data or "") for line in lines if line.event == "child.changed"]
+
+
+async def test_several_children_are_one_change(made: Harness) -> None:
+    """From their birth on: the parent has one line for all that happens in one transaction."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Nest, "n")
+        assert await heard(harness, "n") == [{"counts": {"new": -3, "warm": 3}, "errors": 0}]
+        await at_once(harness, ("n:1:0", HATCH), ("n:1:1", CRACK))
+        nest = await tenant.get("n")
+        assert (nest.children, nest.counters) == (
+            {"warm": 1, "hatched": 1, "cracked": 1},
+            {"heard": 2, "errors": 1},
+        )
+        counts = {"warm": -2, "hatched": 1, "cracked": 1}
+        assert (await heard(harness, "n"))[1:] == [{"counts": counts, "errors": 1}]
+        await at_once(harness, ("n:1:2", HATCH))
+        assert (await tenant.get("n")).state == "full"
+
+
+async def test_by_default_each_child_is_told_by_itself(made: Harness) -> None:
+    """Guards may count exactly, and actions may look at the change."""
+    async with made as harness:
+        await harness.tenant.create(Watch, "w")
+        await at_once(harness, ("w:1:0", HATCH), ("w:1:1", HATCH))
+        assert (await harness.tenant.get("w")).counters == {"heard": SIZE + 2}
+        assert (await heard(harness, "w"))[-1] == {"from": "warm", "to": "hatched", "errors": 0}
+
+
+async def test_what_is_sent_to_the_parent_comes_after_what_its_children_did_before(made: Harness) -> None:
+    """A guard of the parent sees the calls before it, and none of those after it."""
+    async with made as harness:
+        await harness.tenant.create(Nest, "n")
+        calls = [("n", LOOK), ("n:1:0", HATCH), ("n:1:1", HATCH), ("n", LOOK), ("n:1:2", HATCH), ("n", LOOK)]
+        answers = await at_once(harness, *calls)
+        kinds = [type(answer) for answer in answers]
+        assert kinds == [Refusal, Receipt, Receipt, Receipt, Receipt, Refusal]
+
+
+async def test_a_receipt_tells_where_a_parent_is_after_its_new_children_have_reported(
+    made: Harness,
+) -> None:
+    """So that the next call can say what it expects."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Nest, "n")
+        laid = (await tenant.send("n", Nest.lay())).unwrap()
+        assert laid.seq == (await tenant.get("n")).seq
+        (await tenant.send("n", Nest.lay(), expected_seq=laid.seq)).unwrap()
+
+
+async def test_what_changes_back_is_no_change(made: Harness) -> None:
+    """The parent hears of nothing when nothing is different in the end."""
+    async with made as harness:
+        await harness.tenant.create(Nest, "n")
+        await at_once(harness, ("n:1:0", Event("roll")), ("n:1:0", Event("come_back")))
+        assert len(await heard(harness, "n")) == 1
+
+
+async def test_one_change_that_a_parent_cannot_take_does_not_harm_the_others(made: Harness) -> None:
+    """All of them together it refuses; so each is told by itself, and only that one is refused."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Nest, "n")
+        answers = await at_once(harness, ("n:1:0", CRACK), ("n:1:1", CRACK), ("n:1:2", HATCH))
+        assert [type(answer) for answer in answers] == [Receipt, Refusal, Receipt]
+        assert "the parent n cannot take it" in str(answers[1])
+        nest = await tenant.get("n")
+        assert (nest.children, nest.counters["errors"]) == ({"cracked": 1, "warm": 1, "hatched": 1}, 1)
+        assert (await tenant.get("n:1:1")).state == "warm"
+        assert len(await heard(harness, "n")) == SIZE
+
+
+async def test_a_parent_that_hears_of_several_tells_its_own_parent(made: Harness) -> None:
+    """What follows from one change follows from all of them."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Tree, "t")
+        await at_once(harness, *((f"t:1:0:1:{number}", HATCH) for number in range(SIZE)))
+        assert (await tenant.get("t:1:0")).state == "full"
+        assert (await tenant.get("t")).state == "bare"
+
+
+async def test_a_refused_call_reports_nothing(made: Harness) -> None:
+    """What it would have led to is gone with it, and its neighbours' reports stay."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Tree, "t")
+        eggs = [(f"t:1:0:1:{number}", HATCH) for number in range(SIZE)]
+        *_, tipped = await at_once(harness, *eggs, ("t:1:0", LOOK), ("t:1:1", Event("tip")))
+        assert "it is tipped" in str(tipped)
+        assert (await tenant.get("t")).children == {"full": 1, "brooding": 1}
+        assert (await tenant.get("t:1:1")).children == {"warm": SIZE}
