@@ -1,6 +1,7 @@
 """Where the rows of the engine suite are: SQLite files, and a PostgreSQL of its own with fsync on."""
 
 import asyncio
+import gc
 import tempfile
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractContextManager, ExitStack
@@ -10,6 +11,7 @@ from typing import Any, Protocol, TypeVar
 
 from bench.engine.charts import CHARTS
 from bench.harness import Unavailable
+from headway.cli.service import calm_collector, fast_runner
 from headway.engine.engine import Engine
 from headway.store import migrate
 from headway.store.postgres import PostgresStore, postgres_database
@@ -81,8 +83,11 @@ class Places:
 
     @cached_property
     def loop(self) -> asyncio.Runner:
-        """The loop on which all engines run."""
-        return self._stack.enter_context(asyncio.Runner())
+        """The loop on which all engines run, in a process that is as `headway serve` makes its own."""
+        self._stack.callback(gc.set_threshold, *gc.get_threshold())
+        self._stack.callback(gc.unfreeze)
+        calm_collector()
+        return self._stack.enter_context(fast_runner())
 
     def enter(self, context: AbstractContextManager[T]) -> T:
         """What a context gives, until the end."""

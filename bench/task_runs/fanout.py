@@ -5,7 +5,6 @@ from time import perf_counter
 
 from bench.engine.places import Places
 from bench.harness import WrongResult
-from headway.cli.service import calm_collector
 from headway.lifecycles.task_runs.chart import TaskRun
 from headway.lifecycles.task_runs.desk import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
@@ -38,7 +37,6 @@ class FanOut:
     def __init__(self, places: Places, store: str) -> None:
         self._places, self._store = places, store
         self._lifecycle = task_runs(runners)
-        calm_collector()  # as `headway serve` does
 
     def run(self, cycles: int) -> float:
         """A run with that many processes; the seconds from its creation to its completion."""

@@ -130,10 +130,13 @@ def _tokens(settings: Settings) -> Verifier:
 
 def run(main: Coroutine[Any, Any, None]) -> None:
     """Run on the fastest event loop there is."""
-    with asyncio.Runner(
-        loop_factory=uvicorn.Config("", loop="auto", log_config=None).get_loop_factory()
-    ) as runner:
+    with fast_runner() as runner:
         runner.run(main)
+
+
+def fast_runner() -> asyncio.Runner:
+    """A runner on the fastest event loop there is."""
+    return asyncio.Runner(loop_factory=uvicorn.Config("", loop="auto", log_config=None).get_loop_factory())
 
 
 def _seconds(duration: str) -> float:
