@@ -9,7 +9,7 @@ from headway import Final, Refusal, State, Statechart, View, any_live
 from headway.actions import count, spawn
 from headway.codec import decode
 from headway.engine.batch import Batch
-from headway.engine.orders import Order, Receipt
+from headway.engine.orders import Creation, Order, Receipt
 from headway.statechart.snapshot import Event
 from headway.testing import FakeClock, Harness
 
@@ -75,17 +75,58 @@ class Watch(Statechart):
     hear = waking.on("child.changed").stay(do=count("heard"))
 
 
+class Hen(Statechart, children="together"):
+    """Lays another egg when the first is hatched, and bears no news while she is away."""
+
+    young = State(initial=True, entry=spawn("Egg"))
+    old = State(entry=spawn("Egg"))
+    away = State()
+    age = young.on("child.changed").to(old, when="children.hatched == 1")
+    wait = (young | old).on("child.changed").stay()
+    leave = old.to(away, when="children.warm == 1")
+    drop = away.on("child.changed").stay(do=refuse)
+
+
+class Coop(Statechart, children="together"):
+    """Hears of a hen that changes as soon as it hears of its own egg."""
+
+    airy = State(initial=True, entry=spawn("Chick"))
+    shut = Final()
+    close = airy.on("child.changed").to(shut, when="children.grown == 1")
+    hear = airy.on("child.changed").stay()
+    look = airy.stay()
+
+
+class Chick(Statechart, children="together"):
+    """Not small any more when it hears of its egg, and grown when that is hatched."""
+
+    small = State(initial=True, entry=spawn("Egg"))
+    big = State()
+    grown = Final()
+    grow = small.on("child.changed").to(big)
+    end = big.on("child.changed").to(grown, when="children.warm == 0")
+
+
+class Rabbit(Statechart, children="together"):
+    """Has another at each news of one."""
+
+    awake = State(initial=True)
+    breed = awake.stay(do=spawn("Egg"))
+    again = awake.on("child.changed").stay(do=spawn("Egg"))
+
+
 HATCH, CRACK, LOOK = Event("hatch"), Event("crack"), Event("look")
 
 
 @pytest.fixture
 def made(database: str, clock: FakeClock) -> Harness:
     """A node on each kind of store."""
-    return Harness(Egg, Nest, Tree, Watch, database=database, clock=clock)
+    charts = (Egg, Nest, Tree, Watch, Hen, Coop, Chick, Rabbit)
+    return Harness(*charts, database=database, clock=clock)
 
 
-async def at_once(harness: Harness, *calls: tuple[str, Event]) -> Sequence[Any]:
-    """Send events in one transaction; the answers."""
+async def at_once(harness: Harness, *calls: tuple[str, Event | Creation]) -> Sequence[Any]:
+    """Make calls in one transaction; the answers."""
     orders = [Order((harness.tenant.name, name), event) for name, event in calls]
     engine = harness.node.engine
     await engine.store.run(Batch(engine.charts, orders))
@@ -191,3 +232,47 @@ async def test_a_refused_call_reports_nothing(made: Harness) -> None:
         assert "it is tipped" in str(tipped)
         assert (await tenant.get("t")).children == {"full": 1, "brooding": 1}
         assert (await tenant.get("t:1:1")).children == {"warm": SIZE}
+
+
+async def test_children_born_of_a_report_are_heard_of_before_the_next_call(made: Harness) -> None:
+    """So a guard counts them, and the call is not refused for what its neighbour has led to."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Hen, "h")
+        _, left = await at_once(harness, ("h:1:0", HATCH), ("h", Event("leave")))
+        assert (left.status, left.seq) == ("away", (await tenant.get("h")).seq)
+        assert (await tenant.get("h")).children == {"hatched": 1, "warm": 1}
+
+
+async def test_a_call_comes_after_all_that_those_further_down_did_before(made: Harness) -> None:
+    """A grandparent has heard of its grandchildren when it is called, and its receipt tells of them."""
+    async with made as harness:
+        tenant = harness.tenant
+        made_coop = (await tenant.create(Coop, "c")).unwrap()
+        assert made_coop.seq == (await tenant.get("c")).seq
+        _, looked = await at_once(harness, ("c:1:0:1:0", HATCH), ("c", LOOK))
+        assert isinstance(looked, Refusal)
+        assert (await tenant.get("c")).state == "shut"
+
+
+async def test_who_is_told_one_by_one_hears_the_same(made: Harness) -> None:
+    """A neighbour's children that cannot be told together do not harm who could be told either way."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Nest, "n")
+        calls = (("n:1:0", CRACK), ("n:1:1", CRACK), ("c", Creation(chart="Coop")))
+        answers = await at_once(harness, *calls)
+        assert [type(answer) for answer in answers] == [Receipt, Refusal, Receipt]
+        assert (await tenant.get("c")).children == {"big": 1}
+
+
+async def test_children_without_end_are_refused(made: Harness) -> None:
+    """Only the call that begins it is; its neighbours go on."""
+    async with made as harness:
+        tenant = harness.tenant
+        await tenant.create(Rabbit, "r")
+        await tenant.create(Watch, "w")
+        bred, hatched = await at_once(harness, ("r", Event("breed")), ("w:1:0", HATCH))
+        assert "without end" in str(bred)
+        assert isinstance(hatched, Receipt)
+        assert not (await tenant.get("r")).children

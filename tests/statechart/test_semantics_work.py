@@ -235,6 +235,14 @@ class Crawl(Statechart, max_depth=2, max_children=4):
     finish = running.always.to(finished, when="children.done == 3 and counters.errors < 2")
 
 
+class Again(Statechart):
+    """Fails, and may begin to count anew."""
+
+    trying = State(initial=True)
+    fail = trying.stay(counts="errors")
+    begin_anew = trying.stay(do=count("errors", "0 - counters.errors"))
+
+
 @pytest.mark.mission("ENG-12")
 def test_a_parent_counts_its_children_by_status_and_follows_them() -> None:
     """Each change moves one child from count to count, errors add up, and the last one moves the parent."""
@@ -275,6 +283,28 @@ def test_several_changes_can_be_told_as_one() -> None:
     assert journey.snapshot.counters == {"heard": 1, "errors": 2}
     journey.send(children_changed({"done": 1, "loading": -1}))
     assert journey.snapshot.children == {"loading": 2, "done": 2}
+
+
+@pytest.mark.mission("ENG-12", "TSK-ERR")
+def test_errors_that_are_taken_back_are_taken_back_above() -> None:
+    """A child that begins to count anew says by how much, and a parent never counts below none."""
+    born = start(Again, "above:1:0", now=NOW, parent="above", depth=1)
+    assert isinstance(born, Step)
+    failed = step(Again, born.snapshot, Again.fail(), NOW)
+    assert isinstance(failed, Step)
+    anew = step(Again, failed.snapshot, Again.begin_anew(), NOW)
+    assert isinstance(anew, Step)
+    told = [
+        effect.errors for effect in (*failed.effects, *anew.effects) if isinstance(effect, ReportToParent)
+    ]
+    assert told == [1, -1]
+    parent = Journey(Crawl, context={"pages": 1})
+    parent.send("begin")
+    parent.send(child_changed("c", None, "loading", errors=2))
+    parent.send(child_changed("c", "loading", "loading", errors=-1))
+    assert parent.snapshot.counters["errors"] == 1
+    parent.send(child_changed("c", "loading", "loading", errors=-3))
+    assert parent.snapshot.counters["errors"] == 0
 
 
 @pytest.mark.mission("ENG-12")

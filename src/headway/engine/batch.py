@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -26,6 +26,7 @@ from headway.engine.orders import (
     Upgrading,
     answer_of,
     answer_text,
+    lineage,
     parent_named,
 )
 from headway.engine.registry import Registry
@@ -49,6 +50,8 @@ from headway.store.rows import InstanceRow, Key, RequestRow
 Asking = Generator[Reads, Found, None]
 MISSING = object()
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
+MOST_ROUNDS = 50
+"""So often parents may hear of children that came to be while they heard of others."""
 lists_of = attrgetter(
     "history",
     "timers",
@@ -76,7 +79,7 @@ class NotTakenError(HeadwayError):
 
 
 class TogetherError(HeadwayError):
-    """A parent cannot take what several of its children report together."""
+    """A parent cannot take what several of its children report together, or there is no end to it."""
 
 
 class Batch:
@@ -96,6 +99,7 @@ class Batch:
         self.counters: dict[Key, int] = {}
         self.records: dict[tuple[str, str, str], Any] = {}
         self.gathered: dict[Key, Gathered] = {}
+        self.stems: set[Key] = set()
         self.gathers = True
         self.undos: list[Undo] = []
         self.written = Changes()
@@ -125,8 +129,7 @@ class Batch:
         yield from self._load(instances=keys, requests=requests, soon=parents - keys)
         try:
             yield from self._decide_each()
-            while self.gathered:
-                yield from self._roll_up_alone(next(iter(self.gathered)))
+            yield from self._roll_up(self._roll_up_alone)
         except TogetherError:
             # Whose report it is that the parent cannot take shows when each comes by itself.
             for undo in reversed(self.undos):
@@ -136,11 +139,13 @@ class Batch:
 
     def _decide_each(self) -> Asking:
         for order in self.orders:
-            if order.key in self.gathered:
-                yield from self._roll_up_alone(order.key)
+            if order.key in self.stems:
+                yield from self._roll_up(self._roll_up_alone, order.key)
             self._begin_part(order.trace)
             try:
                 yield from self._decide(order)
+            except TogetherError:
+                raise
             except NotTakenError as error:
                 self.undo.all()
                 self._answer(order, error.refusal)
@@ -324,15 +329,22 @@ class Batch:
         if before is not None:
             write_ends(commit, before, done.snapshot)
         write_effects(commit, done.effects)
+        spawned: list[SpawnChild] = []
+        reports: list[ReportToParent] = []
         for effect in done.effects:
             if isinstance(effect, ReportToParent):
-                yield from self._report(key, effect)
+                reports.append(effect)
             elif isinstance(effect, SpawnChild):
-                yield from self._spawn(key, effect)
+                spawned.append(effect)
             elif isinstance(effect, AddToCounter):
                 self._count((key[0], effect.key), effect.by)
             elif isinstance(effect, StoreRecord):
                 self.undo.put(self.records, (key[0], effect.kind, effect.key), as_json(effect.data))
+        # The parent hears of this step before it hears of what this step's children do to the instance.
+        for report in reports:
+            yield from self._report(key, report)
+        for child in spawned:
+            yield from self._spawn(key, child)
 
     def _count(self, counter: Key, by: int) -> None:
         """Add to a counter, for the store and for the guards of the orders that follow."""
@@ -353,22 +365,38 @@ class Batch:
             return
         if self.gathers and self._chart(living.snapshot).model.children == "together":
             self.undo.put(self.gathered, parent, Gathered({}, trace=self.trace).plus(report))
+            self.stems.update(lineage(parent))
             return
         event = child_changed(child[1], report.before, report.after, report.errors)
         yield from self._tell(parent, living, event)
 
+    def _roll_up(self, hear: Callable[[Key], Asking], above: Key | None = None) -> Asking:
+        """Let parents hear of what was gathered, the deepest first; all, or an instance and what is below it.
+
+        Raises TogetherError when there is no end to it: told one by one it shows who is to blame.
+        """
+        for _ in range(MOST_ROUNDS):
+            parents = [parent for parent in self.gathered if above is None or above in lineage(parent)]
+            if not parents:
+                return
+            for parent in sorted(parents, key=self._depth, reverse=True):
+                yield from hear(parent)
+        raise TogetherError("children that report to their parent without end")
+
+    def _depth(self, key: Key) -> int:
+        living = self.living[key]
+        return 0 if living is None else living.snapshot.depth
+
     def _roll_up_alone(self, parent: Key) -> Asking:
-        """A parent hears of what was gathered before anything else happens to it, or at the end."""
+        """A parent hears of what earlier orders have led to: that is no matter of the one that follows."""
         self._begin_part(self.gathered[parent].trace)
         try:
-            yield from self._roll_up(parent)
+            yield from self._roll_up_one(parent)
         except Exception as error:
             raise TogetherError(str(error)) from error
 
-    def _roll_up(self, parent: Key) -> Asking:
+    def _roll_up_one(self, parent: Key) -> Asking:
         """A parent hears of all that its children have reported, as of one change."""
-        if parent not in self.gathered:
-            return
         event = self.undo.take(self.gathered, parent).event()
         living = self.living[parent]
         if event is not None and living is not None and not living.snapshot.ended:
@@ -397,8 +425,9 @@ class Batch:
             )
 
     def _receipt(self, key: Key) -> Generator[Reads, Found, Receipt]:
-        """Where an instance is, also after what its new children have reported."""
-        yield from self._roll_up(key)
+        """Where an instance is, also after what those below it have reported."""
+        if key in self.stems:
+            yield from self._roll_up(self._roll_up_one, key)
         living = self.living[key]
         assert living is not None
         now = living.snapshot

@@ -134,3 +134,11 @@ def parent_named(name: str) -> str | None:
     """The parent whose child an instance of this name is: it is named after it, and nobody else may be."""
     child = CHILD.fullmatch(name)
     return None if child is None else child[1]
+
+
+def lineage(key: Key) -> list[Key]:
+    """An instance and all above it, by their names."""
+    above = [key]
+    while (parent := parent_named(above[-1][1])) is not None:
+        above.append((key[0], parent))
+    return above

@@ -158,7 +158,7 @@ class SpawnChild(Deed, tag="spawn"):
 
 
 class ReportToParent(Deed, tag="report"):
-    """The parent's counts change."""
+    """The parent's counts change; `errors` are those that are new, or fewer when some were taken back."""
 
     id: str
     parent: str

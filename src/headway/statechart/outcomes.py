@@ -118,8 +118,8 @@ def child_changed(draft: Draft, event: Event) -> Event:
     """A child went from one status to another, or several did: the counts follow."""
     data = event.data if isinstance(event.data, dict) else {}
     counts, errors = _counts(data), data.get("errors", 0)
-    if not isinstance(errors, int) or isinstance(errors, bool) or errors < 0:
-        raise Veto("payload", "child.changed carries a number of new errors")
+    if not isinstance(errors, int) or isinstance(errors, bool):
+        raise Veto("payload", "child.changed carries a number of errors, which are new or taken back")
     children = draft.own("children")
     for status, by in counts.items():
         count = children.get(status, 0) + by
@@ -130,7 +130,8 @@ def child_changed(draft: Draft, event: Event) -> Event:
             del children[status]
     if errors:
         counters = draft.own("counters")
-        counters["errors"] = counters.get("errors", 0) + errors
+        # What a child takes back may be gone here already: an instance can begin to count anew.
+        counters["errors"] = max(counters.get("errors", 0) + errors, 0)
     return event
 
 

@@ -234,10 +234,9 @@ def _report(draft: Draft) -> None:
     before = status_of(draft.chart, base.states)
     after = draft.active[0].top.id
     errors = draft.counters.get("errors", 0) - base.counters.get("errors", 0)
-    if before != after or errors > 0:
+    if before != after or errors:
         parent = base.parent or ""
-        report = ReportToParent(draft.identify(), parent, before, after, max(errors, 0))
-        draft.effects.append(report)
+        draft.effects.append(ReportToParent(draft.identify(), parent, before, after, errors))
 
 
 def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
