@@ -330,8 +330,10 @@ def test_what_the_promises_rest_on_cannot_be_set(name: str) -> None:
         Kafka("test", TOPIC, {"bootstrap.servers": "127.0.0.1:1", name: "0"})
 
 
-@pytest.mark.parametrize("topic", ["", "a{", "a}", "{}", "{a b}", "{a.}", "{0}", "{a!r}", "{__class__.x}}"])
-def test_what_is_no_template_is_refused(topic: str) -> None:
+@pytest.mark.parametrize(
+    "topic", ["", "a b", "a/b", "a{", "a}", "{}", "{a b}", "{a.}", "{0}", "{a!r}", "{__class__.x}}"]
+)
+def test_what_is_no_template_or_no_topic_is_refused(topic: str) -> None:
     """When the destination is made, not when a message comes."""
     with pytest.raises(InputError):
         Kafka("test", topic, {})

@@ -571,3 +571,31 @@ def test_jitter_spreads_what_failed_together() -> None:
     waits = [Backoff.after("100s", jitter=0.5).wait(f"id{n}", 1) for n in range(100)]
     assert all(wait is not None and 100_000 <= wait <= 150_000 for wait in waits)
     assert len(set(waits)) > 90
+
+
+async def test_what_waits_is_found_behind_much_that_is_not_wanted(store: Store, clock: FakeClock) -> None:
+    """Messages for others do not hide for how long one's own has waited."""
+    relay = relay_to(store, Reader(), kinds="webhook")
+    await relay.take_up()
+    assert await relay.lag() == 0
+    await publish(store, "a", *(["other"] * 150))
+    assert await relay.lag() == 0
+    await publish(store, "a", "mine", kind="webhook")
+    clock.advance("1h")
+    assert await relay.lag() == pytest.approx(3_600, abs=1)
+    assert await relay.lag("somebody else") == 0
+
+
+async def test_what_comes_while_the_last_page_is_delivered_is_read_at_once(store: Store) -> None:
+    """A page read ahead that was empty is read again."""
+
+    async def publish_more(message: Message) -> None:
+        if message.name == "two":
+            await publish(store, "b", "three")
+
+    reader = Reader(two=publish_more)
+    await publish(store, "a", "one", "two")
+    relay = relay_to(store, reader, page=2)
+    assert await relay.turn()
+    assert await relay.turn()
+    assert reader.names == ["one", "two", "three"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from datetime import timedelta
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
@@ -16,16 +15,12 @@ from headway.api.operations import OfInstance, id_of
 from headway.api.seals import Seal
 from headway.engine.service import LOG
 from headway.node import Node
-from headway.outbox.relay import Relay
-from headway.store.port import MessageQuery
 from headway.store.rows import LetterRow
 
 LETTERS = "letters"
 SAMPLE = 10
 MOST_COUNTED = 1_000
 """Letters of a tenant are counted up to here."""
-LOOKED_AT = 100
-"""So many messages are looked at for one that a destination wants."""
 
 router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
@@ -105,7 +100,7 @@ async def list_destinations(node: Here, caller: Who) -> shapes.Destinations:
         shapes.DestinationShown(
             name=name,
             served_here=name in served,
-            lag_seconds=await _lag(node, served[name], caller.tenant) if name in served else None,
+            lag_seconds=await served[name].lag(caller.tenant) if name in served else None,
             waiting=counts[name, False],
             dead=counts[name, True],
             complete=len(letters) < MOST_COUNTED,
@@ -113,19 +108,6 @@ async def list_destinations(node: Here, caller: Who) -> shapes.Destinations:
         for name in sorted({*served, *(row.destination for row in letters)})
     ]
     return shapes.Destinations(items=items)
-
-
-async def _lag(node: Node, relay: Relay, tenant: str) -> float:
-    """For how many seconds the first message of a tenant waits that a destination has not got to."""
-    store, wants = node.engine.store, relay.destination.wants
-    cursor = await store.consumer(relay.destination.name)
-    if cursor is None:
-        return 0.0
-    page = await store.messages(MessageQuery(cursor, wants.kinds, tenant, limit=LOOKED_AT))
-    waiting = wants.of(page.messages)
-    if not waiting:
-        return 0.0
-    return max(0.0, (await store.now() - waiting[0].at) / timedelta(seconds=1))
 
 
 def _cursor(row: LetterRow, seal: Seal) -> str:

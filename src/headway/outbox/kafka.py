@@ -97,6 +97,9 @@ class Kafka:
         self.wants = Wants(outward(kinds), several(events), tenant)
         self.terms = Terms(begins, PAGE, backoff, PAGE)
         self._topic, self._source = Template(topic), source
+        self._only_topic = None if self._topic.has_fields else topic
+        if self._only_topic is not None and not is_topic(topic):
+            raise InputError(f"not the name of a topic: {topic!r}")
         self._seconds = milliseconds(timeout) / 1_000
         fixed = sorted(OURS.keys() & config.keys())
         if fixed:
@@ -159,36 +162,33 @@ class Kafka:
         produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
         for place, message in messages:
             error = behind.get((message.tenant, message.instance)) if behind else None
-            error = error or self._sent(produce, shipment, place, message)
             if error is None:
-                continue
+                try:
+                    self._send(produce, shipment, place, message)
+                    continue
+                except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
+                    error = _reason(raised)
             fates.failed.append((place, error))
             if not isinstance(error, PermanentError):
                 behind[message.tenant, message.instance] = error
 
-    def _sent(
-        self, produce: Callable[..., None], shipment: Shipment, place: int, message: Message
-    ) -> Exception | None:
-        """Send a message, now or with a later shipment; answers with what is wrong, if anything."""
-        try:
-            topic = self._topic.fill(message)
-            if not is_topic(topic):
-                return PermanentError(f"not the name of a topic: {topic!r}")
+    def _send(self, produce: Callable[..., None], shipment: Shipment, place: int, message: Message) -> None:
+        """Send a message, now or with a later shipment; raises what is wrong, if anything."""
+        topic = self._only_topic
+        if topic is None:
+            topic = self._topic_of(message)
             if not self._topic.is_one_per_instance and not shipment.takes(place, message, topic):
-                return None
-            value = cloud_event(message, self._source)
-            produce(topic, value, message.instance.encode())
-            shipment.sent.append(value)
-            shipment.places.append(place)
-        except BufferError:
-            return UnreachableError("the queue to Kafka is full", after=REST_SECONDS)
-        except KafkaException as error:
-            reason = error.args[0]
-            too_large = reason.code() == KafkaError.MSG_SIZE_TOO_LARGE
-            return PermanentError(f"Kafka: {reason.str()}") if too_large else _explained(reason)
-        except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
-            return error
-        return None
+                return
+        value = cloud_event(message, self._source)
+        produce(topic, value, message.instance.encode())
+        shipment.sent.append(value)
+        shipment.places.append(place)
+
+    def _topic_of(self, message: Message) -> str:
+        topic = self._topic.fill(message)
+        if not is_topic(topic):
+            raise PermanentError(f"not the name of a topic: {topic!r}")
+        return topic
 
 
 class Shipment:
@@ -234,7 +234,8 @@ class Shipment:
         refused = {places[value]: _explained(error) for value, error in self._failed}
         fates.failed += refused.items()
         if complete:
-            fates.arrived += [place for place in self.places if place not in refused]
+            arrived = self.places
+            fates.arrived += [place for place in arrived if place not in refused] if refused else arrived
         return refused
 
 
@@ -273,6 +274,17 @@ class Line:
 def is_topic(name: str) -> bool:
     """Whether Kafka would take it for the name of a topic."""
     return TOPIC.fullmatch(name) is not None
+
+
+def _reason(error: Exception) -> Exception:
+    """What an error means that the producer has raised at once."""
+    if isinstance(error, BufferError):
+        return UnreachableError("the queue to Kafka is full", after=REST_SECONDS)
+    if not isinstance(error, KafkaException):
+        return error
+    told = error.args[0]
+    too_large = told.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    return PermanentError(f"Kafka: {told.str()}") if too_large else _explained(told)
 
 
 def _explained(error: KafkaError) -> Exception:

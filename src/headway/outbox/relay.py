@@ -22,6 +22,8 @@ from headway.store.rows import Cursor, Key, LetterRow
 LEASE = "30s"
 MOST_WAITING = 50_000
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
+LOOKS = (100, 1_000, *[10_000] * 10)
+"""So many messages are looked at, page by page, for one that waits."""
 
 
 class Relay(WatchingService):
@@ -116,7 +118,9 @@ class Relay(WatchingService):
     async def _read_ahead(self, cursor: Cursor) -> None:
         """Have the next page ready when this one is delivered."""
         with suppress(StoreError):  # who needs it then reads it, and says so
-            self._ahead = (cursor, await self._messages(cursor, self._page))
+            page = await self._messages(cursor, self._page)
+            if page.cursor != cursor:  # what comes meanwhile must not wait behind a page that is empty
+                self._ahead = (cursor, page)
 
     async def rest(self) -> float:
         """Who does not hold the lease only looks now and then whether it is free."""
@@ -131,6 +135,23 @@ class Relay(WatchingService):
             with suppress(StoreError):  # the first turn says so, and tries again
                 await self.take_up()
         await super().start()
+
+    async def lag(self, tenant: str | None = None) -> float:
+        """For how many seconds the first message waits that the destination has not got to.
+
+        What is not wanted is passed over, up to a bound.
+        """
+        cursor, wants = await self._store.consumer(self._consumer), self.destination.wants
+        for limit in LOOKS:
+            if cursor is None:
+                break
+            query = MessageQuery(cursor, wants.kinds, wants.tenant if tenant is None else tenant, limit)
+            page = await self._store.messages(query)
+            waiting = wants.of(page.messages)
+            if waiting:
+                return max(0.0, (await self._store.now() - waiting[0].at).total_seconds())
+            cursor = None if page.complete else page.cursor
+        return 0.0
 
     async def take_up(self) -> None:
         """Take the lease if it is free; a new destination gets what is published from then on."""

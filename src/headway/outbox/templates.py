@@ -27,6 +27,7 @@ class Template:
         self.text = text
         parts = FIELD.split(text)
         self._texts, self._paths = parts[::2], parts[1::2]
+        self.has_fields = bool(self._paths)
         self._looks_inside = any(path not in OWN for path in self._paths)
         self.is_one_per_instance = all(path in OF_THE_INSTANCE for path in self._paths)
         if not text or any("{" in part or "}" in part for part in self._texts):
@@ -37,7 +38,7 @@ class Template:
 
     def fill(self, message: Message) -> str:
         """The text for a message; raises PermanentError when the message has nothing for a field."""
-        if not self._paths:
+        if not self.has_fields:
             return self.text
         data = message.data if self._looks_inside else None
         filled = [self._texts[0]]

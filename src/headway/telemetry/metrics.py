@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -18,8 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from headway.node import Node
-from headway.outbox.relay import Relay
-from headway.store.port import AskQuery, LetterQuery, MessageQuery
+from headway.store.port import AskQuery, LetterQuery
 from headway.telemetry.counts import OTHER, Counts, Distribution, Family, Series
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
@@ -90,24 +88,12 @@ class Metrics:
 
     async def _look(self, tenants: Iterable[str]) -> Looked:
         store = self._node.engine.store
-        lag = {relay.destination.name: await self._lag(relay) for relay in self._node.relays}
+        lag = {relay.destination.name: await relay.lag() for relay in self._node.relays}
         dead = {
             name: len(await store.letters(LetterQuery(name, dead=True, limit=MOST_COUNTED))) for name in lag
         }
         asks = {name: len(await store.asks(AskQuery(name, limit=MOST_COUNTED))) for name in sorted(tenants)}
         return Looked(lag, dead, asks)
-
-    async def _lag(self, relay: Relay) -> float:
-        """For how many seconds the first message waits that a destination has not got to."""
-        store, wants = self._node.engine.store, relay.destination.wants
-        cursor = await store.consumer(relay.destination.name)
-        if cursor is None:
-            return 0.0
-        page = await store.messages(MessageQuery(cursor, wants.kinds, wants.tenant, limit=100))
-        waiting = [row for row in page.messages if wants.takes(row.tenant, row.kind, row.name)]
-        if not waiting:
-            return 0.0
-        return max(0.0, (await store.now() - waiting[0].at) / timedelta(seconds=1))
 
     def _families(self, looked: Looked, tenant: str | None) -> Iterator[Metric]:
         counts = self.counts

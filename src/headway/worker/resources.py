@@ -91,6 +91,8 @@ class Resources:
     async def beat(self, now: float) -> None:
         """Extend the leases that are due; close what is lost, or whose instance has ended."""
         due = {name: held for name, held in self._held.items() if held.beat_at <= now}
+        if not due:
+            return
         for lease in {held.lease for held in due.values()}:
             names = [name for name, held in due.items() if held.lease == lease]
             granted = set(await self._store.hold(names, self._worker, lease))
