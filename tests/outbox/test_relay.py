@@ -245,6 +245,24 @@ async def test_a_letter_driven_again_comes_before_what_is_new(store: Store, cloc
     assert reader.names == ["a1", "a2"]
 
 
+async def test_letters_of_one_instance_go_together_and_in_order(store: Store, clock: FakeClock) -> None:
+    """As many as a destination takes at once, up to one that fails again: what is behind that waits on."""
+    names = [f"a{number}" for number in range(40)]
+    reader = Reader(**dict.fromkeys(names, always(PermanentError("no"))))
+    relay = relay_to(store, reader, at_once=32)
+    await publish(store, "a", *names)
+    await until_idle(relay)
+    reader.moods, reader.given = {"a20": at_first(NO)}, []
+    await Letters(store).redrive(ACME)
+    await relay.turn()
+    assert reader.attempts == names[:21]
+    await until_idle(relay)
+    assert reader.names == names[:20]
+    clock.advance("10s")
+    await relay.turn()
+    assert reader.names == names
+
+
 async def test_of_two_relays_one_delivers_and_the_other_takes_over(place: Place, clock: FakeClock) -> None:
     """On one database each message goes out once; when the holder is silent its lease runs out."""
     reader, stores = Reader(), [place.store(clock), place.store(clock)]

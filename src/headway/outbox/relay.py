@@ -95,10 +95,24 @@ class Relay(WatchingService):
         )
         page = await self._new()
         if not is_probing:
-            return due, page
+            return [*due, *await self._behind(due, limit)], page
         if self._probe.end is None:
             self._probe.end = await self._store.last_message()
         return self._probe.chosen(due, page, self._cursor, self._blocked)
+
+    async def _behind(self, due: Sequence[LetterRow], limit: int) -> Sequence[LetterRow]:
+        """What can go with letters that are due: those of their instances that nobody has tried since."""
+        each = limit // len(due) - 1 if due else 0
+        if not each:
+            return ()
+        ready: list[LetterRow] = []
+        resting: set[Key] = set()
+        for row in await self._store.letters_behind(due, each):
+            if row.attempts:  # it has a time of its own, and what follows waits for it
+                resting.add(key_of(row))
+            if key_of(row) not in resting:
+                ready.append(row)
+        return ready
 
     async def _new(self) -> MessagePage:
         if self._waiting >= self._most_waiting:

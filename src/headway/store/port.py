@@ -372,6 +372,9 @@ class Store(Protocol):
     async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
         """A page of letters."""
 
+    async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """Letters that wait behind others of their instance and destination: so many of each, in order."""
+
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
 

@@ -285,6 +285,10 @@ class PostgresStore(Submissions):
         sql, values = messages.page_of_letters(query, self._time())
         return await self._rows(LETTER, sql, *values)
 
+    async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """Letters that wait behind others of their instance and destination: so many of each, in order."""
+        return await self._rows(LETTER, *messages.behind(heads, each))
+
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
         sql, values = messages.redriving(query, self._time())

@@ -11,8 +11,8 @@ from typing import Any
 from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.postgres_events import FORGET
 from headway.store.postgres_query import NOW, TIME, Where
-from headway.store.postgres_tables import LETTER, MESSAGE
-from headway.store.rows import AFTER_LINES, Cursor
+from headway.store.postgres_tables import LETTER, MESSAGE, listed
+from headway.store.rows import AFTER_LINES, Cursor, LetterRow
 
 Fetch = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
 """Answers a statement with the rows it finds."""
@@ -89,6 +89,15 @@ NOT dead AND due <= {TIME} AND NOT EXISTS (
     AND ahead.instance = letter.instance AND ahead.position < letter.position AND NOT ahead.dead
 )
 """
+BEHIND = f"""
+SELECT {listed(LETTER.columns, "behind.")}
+FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
+AS head (destination, tenant, instance, position)
+CROSS JOIN LATERAL (
+    SELECT * FROM letter WHERE NOT dead AND destination = head.destination AND tenant = head.tenant
+    AND instance = head.instance AND position > head.position ORDER BY position LIMIT $5
+) AS behind ORDER BY behind.position
+"""
 
 
 async def read_messages(fetch: Fetch, query: MessageQuery) -> MessagePage:
@@ -140,6 +149,12 @@ def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list
     limit = where.bind(query.limit)
     page = f"{LETTER.select} {where} ORDER BY position FETCH FIRST {limit} ROWS WITH TIES"
     return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
+
+
+def behind(heads: Sequence[LetterRow], each: int) -> list[Any]:
+    """The statement for letters behind others, and its values."""
+    lines = [(head.destination, head.tenant, head.instance, head.position) for head in heads]
+    return [BEHIND, *map(list, zip(*lines, strict=True)), each]
 
 
 def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:

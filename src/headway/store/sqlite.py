@@ -271,6 +271,10 @@ class SqliteStore:
             lambda held: held.snapshot(lambda seen: sqlite_letters.list_letters(seen, query, self._time()))
         )
 
+    async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """Letters that wait behind others of their instance and destination: so many of each, in order."""
+        return await self._reader.call(lambda held: sqlite_letters.behind(held, heads, each))
+
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
         return await self._write(lambda held: sqlite_letters.redrive(held, query, self._time()))

@@ -4,7 +4,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import chain
 
 from headway.codec import encode, replace
 from headway.store.port import LetterQuery, Settlement
@@ -32,6 +33,10 @@ AND position > :after AND (:tenant IS NULL OR tenant = :tenant)
 AND (:instance IS NULL OR instance = :instance)
 AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 ORDER BY due, position LIMIT :limit
+"""
+BEHIND = f"""
+{LETTER.select} INDEXED BY letter_waiting
+WHERE destination = ? AND tenant = ? AND instance = ? AND position > ? AND dead = 0 ORDER BY position LIMIT ?
 """
 DESTINATIONS = """
 WITH RECURSIVE step (destination) AS (
@@ -80,6 +85,12 @@ def list_letters(connection: Connection, query: LetterQuery, now: int) -> list[L
         whole = _page(connection, query, after=last - 1, until=last, limit=-1)
         return [each for each in found if each.position < last] + whole
     return found
+
+
+def behind(connection: Connection, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
+    """Letters that wait behind others of their line: so many of each."""
+    lines = [connection.fetch(BEHIND, (*_line(head), head.position, each)) for head in heads]
+    return [*chain.from_iterable(map(LETTER.rows, lines))]
 
 
 def redrive(connection: Connection, query: LetterQuery, now: int) -> int:

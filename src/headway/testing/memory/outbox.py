@@ -64,6 +64,15 @@ def list_letters(tables: Tables, query: LetterQuery, now: datetime) -> list[Lett
     return page
 
 
+def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
+    """Letters that wait behind others of their line: so many of each."""
+    found: list[LetterRow] = []
+    for head in heads:
+        query = LetterQuery(head.destination, head.tenant, head.instance, dead=False, after=head.position)
+        found += sorted(_matching(tables, query), key=_order)[:each]
+    return found
+
+
 def redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
     """Let dead letters be tried again at once, with all their attempts."""
     letters = _dead(tables, query)

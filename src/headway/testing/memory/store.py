@@ -252,6 +252,10 @@ class MemoryStore(Submissions):
         """A page of letters; without a destination, all letters of a message stand on one page."""
         return await self.call(lambda tables, now: outbox.list_letters(tables, query, now))
 
+    async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """Letters that wait behind others of their instance and destination: so many of each, in order."""
+        return await self.call(lambda tables, _: outbox.behind(tables, heads, each))
+
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
         return await self.call(lambda tables, now: outbox.redrive(tables, query, now), writes=True)

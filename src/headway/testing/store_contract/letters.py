@@ -120,6 +120,18 @@ class LettersContract:
         assert await due(store) == expected
         assert await due(store, "none") == []
 
+    async def test_what_waits_behind_the_first_is_found_in_order(self, store: Store) -> None:
+        """So many of each line, none that is dead, and none of other lines."""
+        lines = [letter(1), letter(2, dead=True), letter(5), letter(4), letter(7), letter(3, instance="i2")]
+        others = [letter(6, tenant="other"), letter(8, destination="b"), letter(9, instance="i2")]
+        await keep(store, *lines, *others)
+        heads = await store.letters(LetterQuery(destination="a", due=True, tenant="acme"))
+        assert positions(heads) == [1, 3]
+        behind = await store.letters_behind(heads, 2)
+        assert [row.position for row in behind if row.instance == "i1"] == [4, 5]
+        assert [row.position for row in behind if row.instance == "i2"] == [9]
+        assert await store.letters_behind(heads[1:], 0) == []
+
     async def test_each_settlement_lets_the_next_letter_be_tried(self, store: Store) -> None:
         """When the first is delivered, or dead, or put off, what follows is tried, or waits with it."""
         await keep(store, *(letter(n) for n in (1, 2, 3, 4)))
