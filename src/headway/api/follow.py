@@ -35,6 +35,7 @@ class Wanted(NamedTuple):
     chart: str | None = None
     instance: str | None = None
     owner: str | None = None
+    parent: str | None = None
 
 
 class Page(NamedTuple):

@@ -25,6 +25,7 @@ class Hello(Value):
     chart: str | None = None
     instance: str | None = None
     owner: str | None = None
+    parent: str | None = None
 
 
 async def hello_of(receive: Receive, patience: float) -> Hello | None:

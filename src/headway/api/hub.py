@@ -64,18 +64,19 @@ class Hub:
         return caller
 
     async def enter(
-        self, authorization: str | None, after: str | None = None, **wanted: str | None
+        self, authorization: str | None, after: str | None = None, **properties: str | None
     ) -> Reader:
         """A reader for whoever has this credential, from a cursor or from now on.
 
-        `wanted` are the properties of events. Raises Problem 401, 403 and 422, UnknownInstanceError and
+        Events have all the `properties`. Raises Problem 401, 403 and 422, UnknownInstanceError and
         UnknownChartError.
         """
         caller = await self.admit(authorization)
         seal = await self._seals.of(caller.tenant)
         cursor = None if after is None else seal.cursor(after)
-        await self._check(caller.tenant, **wanted)
-        feed = self._feed(Wanted(caller.tenant, **wanted), seal)
+        wanted = Wanted(caller.tenant, **properties)
+        await self._check(wanted)
+        feed = self._feed(wanted, seal)
         session = Session(authorization, caller.tenant)
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
         reader = Reader(feed, self.limits)
@@ -137,17 +138,16 @@ class Hub:
             return None
         return None if caller.tenant == session.tenant else Problem("unauthenticated")
 
-    async def _check(
-        self, tenant: str, chart: str | None = None, instance: str | None = None, owner: str | None = None
-    ) -> None:
+    async def _check(self, wanted: Wanted) -> None:
         """Raises UnknownInstanceError and UnknownChartError for what the tenant does not have."""
-        del owner  # anybody may own something later
         if self._stopping.is_set():
             raise _stopping()
-        if chart is not None:
-            self._engine.charts.newest(chart)
-        if instance is not None:
-            await self._engine.row(tenant, instance)
+        if wanted.chart is not None:
+            self._engine.charts.newest(wanted.chart)
+        # Anybody may own something later.
+        for instance in (wanted.instance, wanted.parent):
+            if instance is not None:
+                await self._engine.row(wanted.tenant, instance)
 
     def _feed(self, wanted: Wanted, seal: Seal) -> Feed:
         if wanted not in self._feeds:

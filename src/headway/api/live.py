@@ -79,16 +79,18 @@ async def events(
     chart: Name = None,
     instance: Name = None,
     owner: Name = None,
+    parent: Name = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """Everything that happens in the tenant, or to one instance, to the instances of a chart or an owner.
+    """All that happens in the tenant, or to an instance, or to those of a chart, an owner or a parent.
 
     Without `after` it begins now. Who comes back with the id of the last event misses and doubles none.
     """
     hub = hub_of(request.app)
     authorization = request.headers.get("authorization")
     since = last_event_id or after
-    reader = await hub.enter(authorization, since, chart=chart, instance=instance, owner=owner)
+    wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
+    reader = await hub.enter(authorization, since, **wanted)
     return Stream(hub, reader, request.url.path)
 
 
@@ -173,7 +175,7 @@ class Socket:
             hello = await hello_of(receive, hub.limits.hello)
             if hello is None:
                 return None
-            wanted = {"chart": hello.chart, "instance": hello.instance, "owner": hello.owner}
+            wanted = {name: getattr(hello, name) for name in ("chart", "instance", "owner", "parent")}
             credential = headers.get("authorization") if hello.token is None else f"Bearer {hello.token}"
             reader = await hub.enter(credential, hello.after, **wanted)
         except Exception as error:  # noqa: BLE001 - each becomes a problem

@@ -61,13 +61,15 @@ class Tail(WatchingService):
         chart: str | None = None,
         instance: str | None = None,
         owner: str | None = None,
+        parent: str | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> Follower:
         """The events after a cursor, or from now on, that have all of the given properties.
 
         Without a tenant it is the log of all of them.
         """
-        wanted = EventQuery(tenant=tenant, chart=chart, instance=instance, owner=owner, limit=self._page)
+        limit = self._page
+        wanted = EventQuery(Cursor(), tenant, instance, chart, owner=owner, parent=parent, limit=limit)
         return Follower(self, wanted, cursor, most_waiting)
 
     async def has_forgotten(self, cursor: Cursor) -> bool:
@@ -328,11 +330,13 @@ def _places(event: LogRow) -> Iterator[Place]:
     yield "chart", event.chart
     if event.owner is not None:
         yield "owner", event.owner
+    if event.parent is not None:
+        yield "parent", event.parent
 
 
 def _place(wanted: EventQuery) -> Place:
     """Where a follower waits: where fewest others pass by."""
-    for name in ("instance", "owner", "tenant", "chart"):
+    for name in ("instance", "parent", "owner", "tenant", "chart"):
         value = getattr(wanted, name)
         if value is not None:
             return name, value

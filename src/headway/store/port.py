@@ -178,6 +178,7 @@ class EventQuery(Value):
     instance: str | None = None
     chart: str | None = None
     owner: str | None = None
+    parent: str | None = None
     limit: int = 100
 
     def takes(self, event: LogRow) -> bool:
@@ -187,6 +188,7 @@ class EventQuery(Value):
             and self.instance in {None, event.instance}
             and self.chart in {None, event.chart}
             and self.owner in {None, event.owner}
+            and self.parent in {None, event.parent}
         )
 
 

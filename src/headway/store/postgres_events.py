@@ -21,7 +21,7 @@ HORIZON = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
 LAST_EVENT = f"SELECT {HORIZON}"
 # OFFSET 0: a look into the index for each line, whatever the planner believes about the table.
 OWN = (
-    "CROSS JOIN LATERAL (SELECT chart, owner FROM instance"
+    "CROSS JOIN LATERAL (SELECT chart, owner, parent FROM instance"
     " WHERE tenant = told.tenant AND id = told.instance OFFSET 0) AS own"
 )
 IS_LIVE = "kind = 'live'"
@@ -38,17 +38,17 @@ WHERE (excluded.stamp, excluded.position, excluded.message)
     > (forgotten.stamp, forgotten.position, forgotten.message)
 """
 """The part of a statement that prunes which notes the `last` that goes."""
-LINE = (
-    f"false AS is_live, chart, owner, {listed(HISTORY.columns)}, {', '.join(['NULL'] * len(MESSAGE.columns))}"
-)
-LIVE = f"true, chart, owner, {', '.join(['NULL'] * len(HISTORY.columns))}, {listed(MESSAGE.columns)}"
+WHOSE = "chart, owner, parent"
+LINE = f"false AS is_live, {WHOSE}, {listed(HISTORY.columns)}, {', '.join(['NULL'] * len(MESSAGE.columns))}"
+LIVE = f"true, {WHOSE}, {', '.join(['NULL'] * len(HISTORY.columns))}, {listed(MESSAGE.columns)}"
 
 
 def page_of_events(query: EventQuery) -> tuple[str, list[Any]]:
     """The statement that answers with the horizon in each row, and one row at least."""
     where = Where()
     where.add(f"stamp < {HORIZON}")
-    where.equal(tenant=query.tenant, instance=query.instance, chart=query.chart, owner=query.owner)
+    wanted = ("tenant", "instance", "chart", "owner", "parent")
+    where.equal(**{name: getattr(query, name) for name in wanted})
     limit = where.bind(query.limit)
     stamp, position, message = query.after
     lines = where.bound("(stamp, position) > ({}, {})", stamp, position)
@@ -78,9 +78,14 @@ def event_page(query: EventQuery, records: Sequence[Sequence[Any]]) -> EventPage
     return EventPage(events, max(query.after, Cursor(horizon)), complete=True, held_back=held_back)
 
 
-def _event(is_live: bool, chart: str, owner: str | None, *columns: Any) -> LogRow:  # noqa: FBT001 - a column
-    """A row of a page, which has the columns of both."""
+def _event(is_live: bool, *columns: Any) -> LogRow:  # noqa: FBT001 - a column
+    """A row of a page, which has the columns of both after those that say whose it is."""
+    whose, line, message = (
+        columns[:3],
+        columns[3 : 3 + len(HISTORY.columns)],
+        columns[-len(MESSAGE.columns) :],
+    )
     if not is_live:
-        return EventRow(HISTORY.rows([columns[: len(HISTORY.columns)]])[0], chart, owner)
-    [message] = MESSAGE.rows([columns[len(HISTORY.columns) :]])
-    return LiveRow(message, Cursor(message.stamp, AFTER_LINES, message.position), chart, owner)
+        return EventRow(HISTORY.rows([line])[0], *whose)
+    [row] = MESSAGE.rows([message])
+    return LiveRow(row, Cursor(row.stamp, AFTER_LINES, row.position), *whose)

@@ -82,6 +82,7 @@ class EventRow(Plain):
     line: HistoryRow
     chart: str
     owner: str | None = None
+    parent: str | None = None
 
     @property
     def cursor(self) -> Cursor:
@@ -217,6 +218,7 @@ class LiveRow(Plain):
     cursor: Cursor
     chart: str
     owner: str | None = None
+    parent: str | None = None
 
     @property
     def tenant(self) -> str:

@@ -8,7 +8,7 @@ line there was when it was written, and comes after that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
@@ -27,6 +27,7 @@ FILTERS = {
     "instance": "told.instance = :instance",
     "chart": "own.chart = :chart",
     "owner": "own.owner = :owner",
+    "parent": "own.parent = :parent",
 }
 TENANT = "told.tenant = :tenant"
 ALL_OF_A_TENANT = "+told.tenant = :tenant"
@@ -34,12 +35,13 @@ ALL_OF_A_TENANT = "+told.tenant = :tenant"
 OWN = "CROSS JOIN instance AS own ON own.tenant = told.tenant AND own.id = told.instance"
 """Each line and message is looked at before its instance."""
 LINES = (
-    f"SELECT own.chart, own.owner, {', '.join(f'told.{column}' for column in HISTORY.columns)}"
+    f"SELECT own.chart, own.owner, own.parent, {', '.join(f'told.{column}' for column in HISTORY.columns)}"
     f" FROM history AS told {OWN} WHERE told.position > :after_line AND told.position <= :last_line"
     " {filters} ORDER BY told.position LIMIT :limit"
 )
 MESSAGES = (
-    f"SELECT own.chart, own.owner, told.line, {', '.join(f'told.{column}' for column in MESSAGE.columns)}"
+    "SELECT own.chart, own.owner, own.parent,"
+    f" told.line, {', '.join(f'told.{column}' for column in MESSAGE.columns)}"
     f" FROM outbox AS told {OWN} WHERE told.kind = 'live'"
     " AND told.position > :after_message AND told.position <= :last_message"
     " {filters} ORDER BY told.position LIMIT :limit"
@@ -128,9 +130,14 @@ def _filtered(sql: str, query: EventQuery) -> str:
 
 
 def _lines(found: Iterable[tuple[Any, ...]]) -> list[EventRow]:
-    return [EventRow(HISTORY.rows([line])[0], chart, owner) for chart, owner, *line in found]
+    return [EventRow(HISTORY.rows([line])[0], *whose) for *whose, line in _parted(found)]
 
 
 def _messages(found: Iterable[tuple[Any, ...]]) -> list[LiveRow]:
-    rows = [(MESSAGE.rows([message])[0], line, chart, owner) for chart, owner, line, *message in found]
-    return [LiveRow(row, Cursor(0, line, row.position), chart, owner) for row, line, chart, owner in rows]
+    rows = [(MESSAGE.rows([message])[0], line, whose) for *whose, (line, *message) in _parted(found)]
+    return [LiveRow(row, Cursor(0, line, row.position), *whose) for row, line, whose in rows]
+
+
+def _parted(found: Iterable[tuple[Any, ...]]) -> Iterator[tuple[Any, ...]]:
+    """Whose each is (chart, owner, parent), and the rest of its columns."""
+    return ((*row[:3], row[3:]) for row in found)

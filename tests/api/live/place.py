@@ -15,7 +15,7 @@ import websockets
 from websockets.asyncio.client import ClientConnection
 
 from headway import Actor, Final, State, Statechart
-from headway.actions import live
+from headway.actions import live, spawn
 from headway.api.access import Access
 from headway.api.app import application
 from headway.api.live import hub_of
@@ -34,6 +34,7 @@ class Visit(Statechart, owner="{user}"):
     staying = State(initial=True)
     gone = Final()
     turn = staying.stay()
+    begin = staying.stay(do=spawn("Chore"))
     call = staying.stay(live=(live("called", "user"), "heard"))
     leave = staying.to(gone)
 

@@ -10,7 +10,7 @@ import pytest
 from bench.service.live import Crowd
 from headway.api.shown import Frame
 from headway.store.rows import Cursor
-from tests.api.live.place import KINDS, Place, Told, events, heard, line, placed, reading, seqs
+from tests.api.live.place import KINDS, Place, Told, Visit, events, heard, line, placed, reading, seqs
 
 pytestmark = pytest.mark.mission("ENG-7", "ENG-15")
 
@@ -24,7 +24,7 @@ async def test_a_reader_hears_of_each_commit(place: Place, kind: str) -> None:
     assert seqs([started, turned]) == line("a", 1, 2)
     expected = {
         "type": "transition", "tenant": "acme", "chart": "Visit", "version": 1, "instance": "a",
-        "owner": "ann", "seq": 2, "row": 0, "event": "turn", "transition": "turn",
+        "owner": "ann", "parent": None, "seq": 2, "row": 0, "event": "turn", "transition": "turn",
         "from": "staying", "to": "staying",
         "actor": "system", "reason": None, "attempt": 0, "data": None,
     }  # fmt: skip
@@ -84,6 +84,19 @@ async def test_a_reader_gets_only_what_it_asked_for(
         found = await events(reader, len(expected.split()))
     assert " ".join(each["instance"] for each in found) == expected
     assert {each["tenant"] for each in found} == {wanted.get("tenant", "acme")}
+
+
+@KINDS
+async def test_a_reader_follows_the_children_of_one(place: Place, kind: str) -> None:
+    """Of all that happens, what happens to them, and whose children they are."""
+    await place.visit("a")
+    await place.visit("b")
+    async with reading(place, kind, parent="a") as reader:
+        for parent in ("b", "a", "a"):
+            await place.node.engine.send("acme", parent, Visit.begin())
+        found = await events(reader, 2)
+    assert [each["instance"] for each in found] == ["a:2:0", "a:4:0"]
+    assert {each["parent"] for each in found} == {"a"}
 
 
 async def test_readers_that_come_and_go_beside_many_writers_see_all_of_it_once(address: str) -> None:

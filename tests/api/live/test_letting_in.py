@@ -46,6 +46,7 @@ async def ending(connection: Any) -> tuple[Told, int, Told]:
         ('{"type": "hello", "token": "KEY", "after": "1-2-3-4"}', "cursor", 422),
         ('{"type": "hello", "token": "KEY", "instance": "theirs"}', "unknown_instance", 404),
         ('{"type": "hello", "token": "KEY", "instance": "nobody\'s"}', "unknown_instance", 404),
+        ('{"type": "hello", "token": "KEY", "parent": "theirs"}', "unknown_instance", 404),
         ('{"type": "hello", "token": "KEY", "chart": "Nothing"}', "unknown_chart", 404),
         ('{"type": "hello", "token": "WORKER"}', "forbidden", 403),
     ],
@@ -71,6 +72,7 @@ async def test_a_bad_hello_gets_a_problem_and_a_clean_close(
     [
         ("?after=x", "cursor", 422),
         ("?instance=theirs", "unknown_instance", 404),
+        ("?parent=theirs", "unknown_instance", 404),
         ("?chart=Nothing", "unknown_chart", 404),
         ("?what=ever", "invalid", 422),
     ],

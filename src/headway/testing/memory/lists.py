@@ -33,10 +33,10 @@ def read_events(tables: Tables, query: EventQuery) -> EventPage:
     found: list[LogRow] = []
     for key, lines in tables.history.items():
         if (own := tables.instances.get(key)) is not None:
-            found += [EventRow(line, own.chart, own.owner) for line in lines]
+            found += [EventRow(line, own.chart, own.owner, own.parent) for line in lines]
     for row in tables.messages:
         if row.kind == "live" and (own := tables.instances.get((row.tenant, row.instance))) is not None:
-            found.append(LiveRow(row, row.cursor, own.chart, own.owner))
+            found.append(LiveRow(row, row.cursor, own.chart, own.owner, own.parent))
     found = [event for event in found if event.cursor > query.after and query.takes(event)]
     found.sort(key=lambda event: event.cursor)
     if len(found) >= query.limit:

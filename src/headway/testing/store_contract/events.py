@@ -19,7 +19,7 @@ THERE = [
     instance("i1", owner="ann"),
     instance("i2", chart="crawl"),
     instance("i1", tenant="other", owner="ann"),
-    instance("i3", owner="bob", chart="crawl"),
+    instance("i3", owner="bob", chart="crawl", parent="i2"),
 ]
 LINES = ["acme i1", "acme i2", "other i1", "acme i1", "acme i3", "other i1", "acme i2"]
 FILTERS: list[tuple[dict[str, Any], str]] = [
@@ -32,6 +32,8 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"chart": "crawl", "owner": "bob"}, "4"),
     ({"owner": "ann"}, "0235"),
     ({"tenant": "acme", "owner": "ann"}, "03"),
+    ({"tenant": "acme", "parent": "i2"}, "4"),
+    ({"parent": "i1"}, ""),
     ({"tenant": "nobody"}, ""),
 ]
 
@@ -82,14 +84,15 @@ def moving(name: str) -> Act:
 class EventsContract:
     """Whoever reads on from its cursor gets every line of every history once, in order."""
 
-    async def test_an_event_is_a_line_of_history_with_its_chart_and_owner(self, store: Store) -> None:
+    async def test_an_event_is_a_line_of_history_with_its_chart_owner_and_parent(self, store: Store) -> None:
         """Every column survives, and the cursor is the line's place in the log."""
         full = replace(HISTORY, event=ANY_TEXT, reason=ANY_TEXT, data=ANY_TEXT, at=LONG_AGO, row=3)
-        row = instance("i1", owner=ANY_TEXT)
+        row = instance("i1", owner=ANY_TEXT, parent=ANY_TEXT)
         await store.run(writing(created=[row], history=[HISTORY, full]))
         events = await events_from(store, Cursor())
         assert [replace(event.line, position=0, stamp=0) for event in events] == [HISTORY, full]
-        assert {(event.chart, event.owner) for event in events} == {(row.chart, ANY_TEXT)}
+        whose = {(event.chart, event.owner, event.parent) for event in events}
+        assert whose == {(row.chart, ANY_TEXT, ANY_TEXT)}
         assert [event.line for event in events] == [*await store.history(("acme", "i1"))]
         assert Cursor() < events[0].cursor < events[1].cursor
 
@@ -98,7 +101,7 @@ class EventsContract:
     async def test_a_follower_gets_what_it_wants(
         self, store: Store, wanted: dict[str, Any], expected: str, limit: int
     ) -> None:
-        """By tenant, instance, chart and owner, in pages of any size, in order, and to the end."""
+        """By tenant, instance, chart, owner and parent, in pages of any size, in order, and to the end."""
         await store.run(writing(created=THERE))
         for number, place in enumerate(LINES):
             await store.run(writing(history=[line(place, str(number))]))

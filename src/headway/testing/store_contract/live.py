@@ -93,16 +93,16 @@ def telling(name: str) -> Act:
 class LiveContract:
     """Whoever reads on from its cursor gets every line and every live message once, in order."""
 
-    async def test_a_live_message_comes_with_its_chart_and_owner(self, store: Store) -> None:
+    async def test_a_live_message_comes_with_its_chart_owner_and_parent(self, store: Store) -> None:
         """Every column survives; other messages are not in the log."""
         full = live("acme i1", ANY_TEXT, id=ANY_TEXT, data=ANY_TEXT, at=LONG_AGO)
-        row = instance("i1", owner=ANY_TEXT)
+        row = instance("i1", owner=ANY_TEXT, parent=ANY_TEXT)
         await store.run(writing(created=[row], history=[HISTORY], messages=[MESSAGE, full, MESSAGE]))
         first, second = await log_from(store, Cursor())
         assert isinstance(first, EventRow)
         assert not isinstance(second, EventRow)
         assert replace(second.message, position=0, stamp=0) == full
-        assert (second.chart, second.owner) == (row.chart, ANY_TEXT)
+        assert (second.chart, second.owner, second.parent) == (row.chart, ANY_TEXT, ANY_TEXT)
         assert (second.tenant, second.instance, second.data) == ("acme", "i1", ANY_TEXT)
         assert Cursor() < first.cursor < second.cursor
 
