@@ -73,7 +73,7 @@ T = TypeVar("T")
 Job = Callable[[int], Awaitable[T]]
 
 CONNECTIONS = 4
-ATTEMPTS = 5
+ATTEMPTS = 8
 PLACE = "postgresql://…"  # the address may hold a password
 FIRST_PAUSE = 0.01
 
