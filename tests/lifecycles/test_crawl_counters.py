@@ -232,8 +232,11 @@ def test_the_last_sign_of_bot_defence_counts_for_the_domain_too() -> None:
     ("url", "domain", "found"),
     [
         ("https://Example.org:8443/a", "", "example.org"),
+        ("https://ann:se@cret@example.org?q=//example.net/", "", "example.org"),
+        ("http://[::1]:80/", "", "[::1]"),
         ("https://example.org/a", "shop", "shop"),
         ("https://[", "", ""),
+        ("example.org/a", "", ""),
         ("", "", ""),
     ],
 )

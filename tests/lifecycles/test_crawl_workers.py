@@ -168,6 +168,16 @@ def test_a_worker_of_the_engine_is_lost_with_its_lease() -> None:
     wait_for_retry(world, "work")
 
 
+@pytest.mark.mission("CRW-CODE")
+def test_an_error_names_the_worker_that_met_it() -> None:
+    """One worker of the engine may take a job up and another one work on it."""
+    world = running("work")
+    (work,) = world.of["it"].work.values()
+    other = Actor("node-2", "service", frozenset({"system"}))
+    world.send(work_failed(work.id, work.attempt, "browser_crash", by=other))
+    assert world.of["it"].context["error_context"]["worker_id"] == "node-2"
+
+
 @pytest.mark.mission("CRW-BEAT", "CRW-CODE")
 def test_a_worker_from_outside_is_lost_after_90_s_of_silence() -> None:
     """89 s are no reason to worry; after 90 s the job has failed with timeout_soft and is rescheduled."""

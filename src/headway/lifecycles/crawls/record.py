@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from headway.lifecycles.crawls.faults import Kind
 
@@ -17,6 +17,8 @@ AMOUNTS = (
     "tokens_estimated",
 )
 """The counters that a worker reports; the seventh is `duration_seconds`."""
+
+HOST = re.compile(r"\s*[a-z][a-z0-9+.-]*://(?:[^/?#]*@)?([^/?#:@\[\]\s]+|\[[^]]+\])", re.IGNORECASE)
 
 
 @dataclass
@@ -54,10 +56,8 @@ class CrawlData:
 
 def host_of(url: str) -> str:
     """The host that a URL names, or nothing: whether a URL is any good is for the worker to say."""
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    found = HOST.match(url)
+    return found[1].lower() if found else ""
 
 
 @dataclass
