@@ -36,8 +36,8 @@ def agents() -> Handlers:
         return event("SKILLS_VALIDATED")
 
     @handlers
-    async def generate_plan(_: Work) -> Event:
-        return event("PLAN_READY")
+    async def generate_plan(_: Work) -> dict[str, list[str]]:
+        return {"plan": ["Which flour?"]}
 
     @handlers
     async def assess(_: Work) -> Event:
@@ -48,7 +48,7 @@ def agents() -> Handlers:
 
 @pytest.mark.mission("INT-T", "INT-ACT")
 def test_agents_take_an_interview_along_and_people_decide() -> None:
-    """Between the decisions of people nobody has to send anything; the agents' events end their work."""
+    """Between decisions nobody sends anything: agents end their work by an event, or by a plain result."""
 
     async def live() -> list[str]:
         async with Harness(Interview, handlers=agents(), queues=("default", "agents")) as life:
