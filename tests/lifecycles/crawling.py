@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from headway.lifecycles.crawls.chart import CrawlJob
-from headway.statechart.snapshot import Event, person
+from headway.statechart.snapshot import Actor, Event, person, work_done, work_failed
 from tests.lifecycles.world import World
 
 BOT = person("w_1", "worker")
+ENGINE = Actor("node-1", "service", frozenset({"system"}))
 ANN = person("ann", "user")
 START = CrawlJob.start({"worker_id": "w_1"}, by=BOT)
 LONG = 86_400.0
@@ -77,7 +78,7 @@ ALLOWED = {
 }
 # Why each other pair is refused: all of them are here.
 REFUSED = {
-    ("running", "start"): "guard",
+    ("running", "start"): "already",
     ("retry_pending", "start"): "illegal",
     ("queued", "heartbeat"): "illegal",
     ("retry_pending", "heartbeat"): "illegal",
@@ -98,7 +99,7 @@ REFUSED = {
 
 
 def job_in(state: str, **context: Any) -> World:
-    """A job that has come to a state by its events."""
+    """A job that has come to a state by its events, with a worker from outside."""
     world = World(CrawlJob)
     world.create(CrawlJob, **{"url": "https://example.org/a", "domain": "example.org", **context})
     for event in PATHS[state]:
@@ -107,10 +108,43 @@ def job_in(state: str, **context: Any) -> World:
     return world
 
 
-def wait_for_retry(world: World) -> float:
-    """Let time pass until the next attempt; the seconds that took."""
+def running(how: str, **context: Any) -> World:
+    """A running job: of a worker from outside ("event"), or of one of the engine ("work")."""
+    world = job_in("queued", **context)
+    begin(world, how)
+    return world
+
+
+def begin(world: World, how: str, to: str = "it", **said: Any) -> None:
+    """A worker begins an attempt."""
+    if how == "event":
+        world.send(CrawlJob.start({"worker_id": "w_1", **said}, by=BOT), to)
+    else:
+        (work,) = world.of[to].work.values()
+        world.send(work_done(work.id, work.attempt, said, by=ENGINE), to)
+    assert world.status(to) == "running"
+
+
+def fail(world: World, how: str, error: str, message: str = "", *, to: str = "it") -> None:
+    """The worker that has the job tells of an error: by the event, or as the failure of its work."""
+    if how == "event":
+        world.send(CrawlJob.error({"code": error, "message": message}, by=BOT), to)
+    else:
+        (work,) = world.of[to].work.values()
+        world.send(work_failed(work.id, work.attempt, error, message, by=ENGINE), to)
+
+
+def back_off(world: World) -> float:
+    """Let time pass until the next attempt is due; the seconds that took."""
     (due,) = [timer.due for timer in world.of["it"].timers.values() if timer.event.endswith(".retry")]
     seconds: float = (due - world.now).total_seconds()
     world.pass_time(seconds)
-    assert world.status() == "running"
+    assert (world.status(), world.of["it"].state) == ("retry_pending", "retry_due")
+    return seconds
+
+
+def wait_for_retry(world: World, how: str = "event", **said: Any) -> float:
+    """Let time pass until the next attempt, which a worker begins at once; the seconds that took."""
+    seconds = back_off(world)
+    begin(world, how, **said)
     return seconds

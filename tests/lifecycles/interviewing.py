@@ -21,6 +21,7 @@ ACTORS = {
     "edge": Actor("edge", "service", frozenset({"edge"})),
 }
 REQUEST: dict[str, Any] = {
+    "candidateId": "cleo",
     "candidateName": "Cleo",
     "candidateEmail": "cleo@example.org",
     "jobTitle": "Baker",

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 
-from headway import Event
+from headway import Event, person
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.interviews.chart import Interview
 from headway.testing import Harness
@@ -35,8 +36,8 @@ def agents() -> Handlers:
         return event("SKILLS_VALIDATED")
 
     @handlers
-    async def generate_plan(_: Work) -> Event:
-        return event("PLAN_READY")
+    async def generate_plan(_: Work) -> dict[str, list[str]]:
+        return {"plan": ["Which flour?"]}
 
     @handlers
     async def assess(_: Work) -> Event:
@@ -47,7 +48,7 @@ def agents() -> Handlers:
 
 @pytest.mark.mission("INT-T", "INT-ACT")
 def test_agents_take_an_interview_along_and_people_decide() -> None:
-    """Between the decisions of people nobody has to send anything; the agents' events end their work."""
+    """Between decisions nobody sends anything: agents end their work by an event, or by a plain result."""
 
     async def live() -> list[str]:
         async with Harness(Interview, handlers=agents(), queues=("default", "agents")) as life:
@@ -85,33 +86,89 @@ def test_missing_data_waits_for_an_operator() -> None:
     assert asyncio.run(live()) == ["INFO_NEEDED", "PENDING"]
 
 
-@pytest.mark.mission("CRW-RETRY", "CRW-CODE", "CRW-COUNT")
-def test_a_crawl_is_tried_again_until_its_handler_returns() -> None:
-    """What a handler raises is classed by its code, what it returns is counted."""
+def crawlers(crawl: Callable[[Work], Awaitable[Any]]) -> Handlers:
+    """A worker that takes every job up, and crawls as the test says."""
     handlers = Handlers()
-    tried = []
 
     @handlers
+    async def take_job(_: Work) -> None:
+        """Nothing to prepare."""
+
+    handlers(crawl)
+    return handlers
+
+
+@pytest.mark.mission("CRW-S", "CRW-RETRY", "CRW-CODE", "CRW-COUNT")
+def test_a_crawl_is_tried_again_until_its_handler_returns() -> None:
+    """Nobody starts the job: it is taken up; what its handler raises is classed, what it returns counted."""
+    tried = []
+
     async def crawl(work: Work) -> dict[str, int]:
-        tried.append(work.attempt)
+        tried.append((await work.context())["error_context"])
+        work.progress(0.5, urls_total=4)
         if len(tried) < 3:
             raise Defended("not for robots")
         return {"documents_emitted": 4}
 
-    async def live() -> Any:
-        async with Harness(CrawlJob, handlers=handlers) as life:
+    async def live() -> tuple[Any, str]:
+        async with Harness(CrawlJob, handlers=crawlers(crawl)) as life:
             (await life.tenant.create(CrawlJob, "c1", {"domain": "example.org"})).unwrap()
-            (await life.tenant.send("c1", CrawlJob.start({"worker_id": "w_1"}))).unwrap()
             await life.advance("60s")
-            return await life.tenant.get("c1")
+            assert life.node.worker is not None
+            return await life.tenant.get("c1"), life.node.worker.id
 
-    job = asyncio.run(live())
+    job, worker = asyncio.run(live())
     assert (job.state, len(tried)) == ("succeeded", 3)
     assert (job.counters["attempts"], job.counters["documents_emitted"]) == (3, 4)
+    assert job.counters["urls_total"] == 4
     assert (job.context["session"], job.context["domain_concurrency"]) == (3, 1)
-    assert job.context["error_context"] == {
+    assert job.context["worker_id"] == worker
+    assert tried[2] == {
         "domain": "example.org",
         "url": "https://example.org/b",
-        "worker_id": None,
+        "worker_id": worker,
         "attempt": 2,
     }
+
+
+@pytest.mark.mission("CRW-RETRY")
+def test_a_crawl_heeds_what_another_has_learned_of_the_domain() -> None:
+    """The limit that one job was brought down to is the limit of the next job for the same domain."""
+
+    async def crawl(_: Work) -> None:
+        raise Defended("not for robots")
+
+    async def live() -> list[int]:
+        async with Harness(CrawlJob, handlers=crawlers(crawl)) as life:
+            limits = []
+            for name, site in (("c1", "example.org"), ("c2", "example.org"), ("c3", "example.net")):
+                (await life.tenant.create(CrawlJob, name, {"url": f"https://{site}/"})).unwrap()
+                await life.run_until_idle()
+                limits.append((await life.tenant.get(name)).context["domain_concurrency"])
+            return limits
+
+    assert asyncio.run(live()) == [2, 1, 2]
+
+
+@pytest.mark.mission("CRW-S", "CRW-BEAT")
+def test_a_crawl_that_a_worker_from_outside_has_is_left_to_it_until_it_falls_silent() -> None:
+    """The node's own worker keeps away while signs of life come, and takes the job up when none do."""
+
+    async def crawl(_: Work) -> None:
+        """Nothing to find."""
+
+    async def live() -> list[Any]:
+        bot = person("w_1", "worker")
+        async with Harness(CrawlJob, handlers=crawlers(crawl)) as life:
+            (await life.tenant.create(CrawlJob, "c1", {"wall_clock_seconds": 3600})).unwrap()
+            (await life.tenant.send("c1", CrawlJob.start({"worker_id": "w_1"}, by=bot))).unwrap()
+            for _ in range(3):
+                await life.advance("80s")
+                (await life.tenant.send("c1", CrawlJob.heartbeat(by=bot))).unwrap()
+            seen = [(await life.tenant.get("c1")).state]
+            await life.advance("100s")
+            job = await life.tenant.get("c1")
+            late = await life.tenant.send("c1", CrawlJob.complete(by=bot))
+            return [*seen, job.state, job.counters["attempts"], bool(late)]
+
+    assert asyncio.run(live()) == ["reporting", "succeeded", 2, False]

@@ -19,6 +19,7 @@ INFO = {
     "candidateEmail": "cleo@example.org",
     "jobTitle": "Baker",
     "skills": ["bread"],
+    "linkBase": "https://talks.example.org",
 }
 
 
@@ -56,6 +57,75 @@ def test_an_approval_carries_the_link_and_the_filled_draft() -> None:
     link = "https://talks.example.org/interviews/i1"
     draft = f"Hello Cleo, join at {link} for Baker {{{{unknown}}}}"
     assert [message.data for message in messages(life)] == [{"interviewLink": link, "inmailDraft": draft}]
+
+
+@pytest.mark.mission("INT-FX")
+@pytest.mark.parametrize(
+    ("value", "worded"),
+    [
+        ("rye", "rye"),
+        (["bread", " rolls "], "bread, rolls"),
+        ([1, 2.5], "1, 2.5"),
+        (0, "0"),
+        ("{{jobTitle}}", "{{jobTitle}}"),
+        (None, None),
+        (" ", None),
+        ([], None),
+        (["bread", None], None),
+        ({"name": "bread"}, None),
+        (True, None),
+    ],
+)
+def test_a_placeholder_is_filled_with_what_a_person_would_write(value: object, worded: str | None) -> None:
+    """Texts, numbers and lists of them; what cannot be said in words leaves the placeholder as it is."""
+    life = interview("PENDING", wanted=value, inmailDraft="We want {{ wanted }}.")
+    life.send(event("APPROVE"))
+    assert life.snapshot.context["inmailDraft"] == f"We want {worded or '{{ wanted }}'}."
+
+
+@pytest.mark.mission("INT-FX")
+@pytest.mark.parametrize(
+    ("base", "instance", "link"),
+    [
+        ("https://talks.example.org/hr/", "i1", "https://talks.example.org/hr/interviews/i1"),
+        ("HTTP://localhost:8000", "i 1/é?", "HTTP://localhost:8000/interviews/i%201%2F%C3%A9%3F"),
+    ],
+)
+def test_a_link_leads_to_the_interview(base: str, instance: str, link: str) -> None:
+    """The link is whole, whatever the interview's id is made of."""
+    life = Journey(Interview, instance=instance, context={**INFO, "linkBase": base})
+    for name in ("VALIDATE", "SKILLS_VALIDATED", "PLAN_READY", "APPROVE"):
+        life.send(event(name))
+    assert life.snapshot.context["interviewLink"] == link
+
+
+@pytest.mark.mission("INT-T", "INT-FX")
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("skills", "bread"),
+        ("skills", [""]),
+        ("skills", [" ", None]),
+        ("skills", {"bread": 1}),
+        ("jobTitle", 7),
+        ("candidateName", ["Cleo"]),
+        ("candidateEmail", {}),
+        ("linkBase", "talks.example.org"),
+        ("linkBase", "/interviews"),
+        ("linkBase", "https://"),
+        ("linkBase", "javascript://x"),
+        ("linkBase", "https://talks.example.org?to="),
+    ],
+)
+def test_what_cannot_be_the_data_is_missing(name: str, value: object) -> None:
+    """Data of another kind, lists of nothing and a link that leads nowhere are asked for, not taken."""
+    changes: dict[str, Any] = {name: value}
+    life = interview(**changes)
+    life.work_done()
+    assert life.snapshot.context["missing"] == [name]
+    assert f"still missing: {name}" in life.refused(event("COMPLETE_INFO", data={})).message
+    life.send(event("COMPLETE_INFO", data={name: INFO[name]}))
+    assert (life.states, life.snapshot.context[name]) == (("VALIDATING_SKILLS",), INFO[name])
 
 
 @pytest.mark.mission("INT-FX")
@@ -120,7 +190,7 @@ def test_an_appointment_does_not_lie_in_the_past(when: str, code: str | None) ->
     assert getattr(answer, "code", None) == code
 
 
-@pytest.mark.mission("INT-T")
+@pytest.mark.mission("INT-CAL")
 @pytest.mark.parametrize("wanted", [True, False])
 def test_a_calendar_event_is_kept_if_it_is_wanted(wanted: bool) -> None:  # noqa: FBT001 - a parameter
     """SCHEDULE keeps what a calendar event needs, when it is asked to."""
@@ -185,7 +255,7 @@ def test_the_page_tells_what_events_and_messages_carry() -> None:
 
 @pytest.mark.mission("INT-T")
 def test_a_request_may_begin_with_nothing() -> None:
-    """An empty request is received, and all four required fields are asked for."""
+    """An empty request is received, and all required fields are asked for."""
     life = Journey(Interview, context={})
     life.work_done()
     assert life.snapshot.context["missing"] == list(INFO)

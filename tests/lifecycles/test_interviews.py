@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from headway import Event
+from headway import Event, person
 from headway.lifecycles.interviews.chart import Interview
+from headway.lifecycles.interviews.rules import REQUIRED
 from headway.statechart.check import check
 from headway.statechart.effects import OpenedAsk, RemindAsk, StartWork
 from headway.statechart.snapshot import work_done
@@ -137,7 +138,7 @@ def test_what_has_ended_cannot_be_cancelled(state: str) -> None:
 
 
 @pytest.mark.mission("INT-T")
-@pytest.mark.parametrize("missing", ["candidateName", "candidateEmail", "jobTitle", "skills"])
+@pytest.mark.parametrize("missing", REQUIRED)
 @pytest.mark.parametrize("blank", [None, "", " "])
 def test_the_system_takes_the_way_the_data_allows(missing: str, blank: object) -> None:
     """VALIDATE is refused naming what is missing, REQUEST_INFO when nothing is."""
@@ -218,6 +219,67 @@ def test_an_agent_ends_its_work_with_its_event(name: str) -> None:
     life.send(found)
     assert life.states == (BY_NAME[name].target,)
     assert life.refused(found).code == "stale"
+
+
+@pytest.mark.mission("INT-ACT", "INT-FX")
+@pytest.mark.parametrize("name", ["SKILLS_VALIDATED", "PLAN_READY", "ASSESS"])
+def test_an_agent_may_return_what_its_event_carries(name: str) -> None:
+    """The plain result of planner and assessor goes the same way as their event, and is told alike."""
+    line, life, by_event = BY_NAME[name], before(name), before(name)
+    assert line.data is not None
+    life.work_done({**line.data, "tokens": 120})
+    by_event.send(event(name))
+    assert (life.states, life.snapshot.context) == ((line.target,), by_event.snapshot.context)
+    assert [(told.kind, told.name, told.data) for told in messages(life)] == [
+        (told.kind, told.name, told.data) for told in messages(by_event)
+    ]
+
+
+@pytest.mark.mission("INT-T", "INT-ACT")
+@pytest.mark.parametrize("name", ["SKILLS_VALIDATED", "PLAN_READY", "ASSESS"])
+@pytest.mark.parametrize("result", [None, "fine", ["q"], {}, {"plan": None}, {"validatedSkills": "bread"}, 7])
+def test_work_that_returns_nothing_of_use_is_shown_and_started_again(name: str, result: object) -> None:
+    """The interview stays, says so with what came back, and an operator starts the work anew."""
+    life, state = before(name), BY_NAME[name].source
+    life.work_done(result)
+    assert (life.states, life.snapshot.work) == ((state,), {})
+    assert [(told.name, told.data) for told in messages(life)] == [
+        ("interview.stalled", {"instance": "i1", "event": f"done.work.{state}", "data": result})
+    ]
+    life.send(Event("RETRY", by=ACTORS["hitl"]))
+    assert list(life.snapshot.work) == [state]
+
+
+@pytest.mark.mission("INT-ACT")
+@pytest.mark.parametrize(
+    ("known", "sender", "own"),
+    [
+        ({"candidateId": "cleo"}, "cleo", True),
+        ({"candidateId": "cleo"}, "Cleo", False),
+        ({"candidateId": "cleo"}, "cleo@example.org", False),
+        ({"candidateId": "cleo"}, "dan", False),
+        ({"candidateId": None}, "cleo@example.org", True),
+        ({"candidateId": "", "candidateEmail": " Cleo@Example.org "}, "cleo@example.ORG", True),
+        ({"candidateId": None}, "dan@example.org", False),
+    ],
+)
+def test_a_candidate_starts_no_interview_but_their_own(
+    known: dict[str, Any],
+    sender: str,
+    own: bool,  # noqa: FBT001 - a parameter
+) -> None:
+    """START is for the candidate of this interview, by id, or else by mail address; others learn no names."""
+    life = interview("SCHEDULED", **known)
+    unchanged = life.snapshot
+    start = Event("START", by=person(sender, "candidate"))
+    if own:
+        life.send(start)
+        assert life.states == ("IN_PROGRESS",)
+        return
+    refusal = life.refused(start)
+    assert (refusal.code, life.snapshot) == ("guard", unchanged)
+    assert "this interview is another candidate's" in refusal.message
+    assert "cleo" not in refusal.message.lower()
 
 
 @pytest.mark.mission("INT-T")

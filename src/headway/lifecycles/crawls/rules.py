@@ -1,92 +1,37 @@
-"""What a crawl or ingestion job knows, and the conditions and actions its chart names."""
+"""The conditions and actions that the chart of a crawl or ingestion job names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any
 from zlib import crc32
 
 from headway import No, View
+from headway.actions import count, put
 from headway.lifecycles.crawls.faults import MOST_ATTEMPTS, POLICIES, Kind, classed
+from headway.lifecycles.crawls.record import AMOUNTS
 from headway.statechart import model
 from headway.statechart.retry import delay
 
+BEAT = 10
+"""Every so many seconds a worker shows that it lives."""
 
-@dataclass
-class CrawlData:
-    """A job; its seven counters and its attempts are counted by the engine."""
-
-    kind: Literal["crawl", "ingest"] = "crawl"
-    url: str = ""
-    domain: str = ""
-    wall_clock_seconds: float = 300
-    worker_id: str | None = None
-    session: int = 1
-    slow_start: bool = False
-    domain_concurrency: int = 4
-    eta_seconds: float | None = None
-    retry_as: Kind = "transient"
-    error_code: str | None = None
-    message: str | None = None
-    error_context: dict[str, Any] = field(default_factory=dict)
-    accepted_at: str | None = None
-    started_at: str | None = None
-    updated_at: str | None = None
-    canceled_at: str | None = None
-    ended_at: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for limits under which no job could run."""
-        if self.wall_clock_seconds <= 0 or self.domain_concurrency < 1:
-            raise ValueError("wall_clock_seconds is more than 0, domain_concurrency at least 1")
+SILENCE = 90
+"""After so many seconds without a sign a worker is lost."""
 
 
-@dataclass
-class Claim:
-    """The worker that starts a job."""
-
-    worker_id: str
-
-
-@dataclass
-class Fault:
-    """An error by class or code, with what the worker knows of it; the rest is known of the job."""
-
-    code: str
-    message: str = ""
-    domain: str | None = None
-    url: str | None = None
-    worker_id: str | None = None
-
-    def __post_init__(self) -> None:
-        """Raises ValueError when the code says nothing."""
-        if not self.code.strip():
-            raise ValueError("an error has a class or a code")
-
-
-@dataclass
-class Amounts:
-    """What came about since the last report."""
-
-    urls_total: int = 0
-    urls_enqueued: int = 0
-    urls_processed: int = 0
-    documents_emitted: int = 0
-    chunks_indexed: int = 0
-    tokens_estimated: int = 0
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for an amount that would take back what was reported."""
-        if min(asdict(self).values()) < 0:
-            raise ValueError("counters only grow")
-
-
-def is_unclaimed(view: View) -> bool | No:
-    """No worker has this attempt yet."""
-    worker = view.context.worker_id
-    return worker is None or No(f"{worker} has it")
+def has_the_job(view: View) -> bool | No:
+    """It comes from the worker that has this attempt."""
+    job, said, attempt = view.context, _said(view), view.counters["attempts"]
+    if view.in_state("working"):
+        # The engine lets an event that names its work through only while that attempt lasts.
+        named = view.event.ref is not None or view.event.name.startswith("error.work.")
+        return named or No("a worker of the engine has it, and speaks by its work")
+    sender = said.get("worker_id") or view.actor.id
+    if sender != job.worker_id:
+        return No(f"{job.worker_id} has attempt {attempt}, not {sender}")
+    return said.get("attempt") in {None, attempt} or No(f"attempt {said['attempt']} is over, it is {attempt}")
 
 
 def is_permanent(view: View) -> bool | No:
@@ -104,9 +49,23 @@ def is_anti_bot(view: View) -> bool | No:
     return _reported(view)[0] == "anti_bot" or No("no sign of bot defence")
 
 
-def note_worker(view: View) -> dict[str, Any]:
-    """Keep which worker has the job."""
-    return {"worker_id": view.payload.worker_id}
+def has_counted(view: View) -> bool:
+    """The work has counted something since the last estimate."""
+    return bool(_counted(view) != view.context.counted)
+
+
+def note_start(view: View) -> dict[str, Any]:
+    """Keep which worker has the attempt, and when the first one began."""
+    worker = _said(view).get("worker_id") if view.event.name == "start" else view.actor.id
+    return {"worker_id": worker, "started_at": view.context.started_at or view.now.isoformat()}
+
+
+def begin_counting(view: View) -> list[model.Action]:
+    """Count from nothing, unless the attempt goes on where the one before it stopped."""
+    if _said(view).get("resumes") is True:
+        return []
+    back = [count(name, -view.counters[name]) for name in AMOUNTS if view.counters[name]]
+    return [*back, put(counted=0, counting_since=view.now.isoformat())]
 
 
 def note_error(view: View) -> dict[str, Any]:
@@ -120,33 +79,24 @@ def note_wall_clock(view: View) -> dict[str, Any]:
     return _failure(view, "E_TIMEOUT", f"not done within {view.context.wall_clock_seconds:g} s")
 
 
-def slow_down(view: View) -> dict[str, Any]:
-    """Slow start, a fresh session, and half as many requests to the domain at once."""
-    job = view.context
-    halved = max(1, job.domain_concurrency // 2)
-    return {"slow_start": True, "session": job.session + 1, "domain_concurrency": halved}
-
-
 def count_amounts(view: View) -> list[model.Action]:
     """Add what is reported to the job's counters."""
-    known = asdict(Amounts())
-    return [
-        model.Count(name=name, by=amount)
-        for name, amount in _amounts(view).items()
-        if name in known and type(amount) is int and amount >= 0
-    ]
+    said = _said(view)
+    amounts = {name: said.get(name) for name in AMOUNTS}
+    return [count(name, amount) for name, amount in amounts.items() if type(amount) is int and amount >= 0]
 
 
 def count_duration(view: View) -> list[model.Action]:
     """Count the seconds since the job was first started."""
-    return [model.Count(name="duration_seconds", by=round(_elapsed(view)))]
+    return [count("duration_seconds", round(_elapsed(view, view.context.started_at)))]
 
 
 def estimate(view: View) -> dict[str, Any]:
     """How long the rest takes at the speed so far."""
     done, total = view.counters["urls_processed"], view.counters["urls_total"]
-    seconds = round(_elapsed(view) / done * max(0, total - done), 1) if done else None
-    return {"eta_seconds": seconds}
+    taken = _elapsed(view, view.context.counting_since)
+    seconds = round(taken / done * max(0, total - done), 1) if done > 0 else None
+    return {"eta_seconds": seconds, "counted": _counted(view)}
 
 
 def backoff(view: View) -> timedelta:
@@ -162,7 +112,10 @@ def wall_clock_limit(view: View) -> float:
 
 
 def _said(view: View) -> Mapping[str, Any]:
+    """What an event reports; a worker's silence says that it is lost."""
     data = view.event.data
+    if view.event.name == "after.reporting.silent":
+        return {"code": "timeout_soft", "message": f"no sign of life for {SILENCE} s"}
     return data if isinstance(data, Mapping) else {}
 
 
@@ -171,16 +124,18 @@ def _reported(view: View) -> tuple[Kind, str]:
 
 
 def _failure(view: View, code: str, message: str) -> dict[str, Any]:
-    job = view.context
-    place = {key: _said(view).get(key) or getattr(job, key) for key in ("domain", "url", "worker_id")}
+    job, said = view.context, _said(view)
+    # Another worker of the engine may work than the one that took the attempt up: it says so itself.
+    works = "working" in view.before and view.actor.kind == "service"
+    known = {"domain": job.domain, "url": job.url, "worker_id": view.actor.id if works else job.worker_id}
+    place = {key: said.get(key) or value for key, value in known.items()}
     context = {**place, "attempt": view.counters["attempts"]}
     return {"error_code": code, "message": message, "error_context": context}
 
 
-def _amounts(view: View) -> Mapping[str, Any]:
-    return asdict(view.payload) if isinstance(view.payload, Amounts) else _said(view)
+def _counted(view: View) -> int:
+    return sum(view.counters[name] for name in AMOUNTS)
 
 
-def _elapsed(view: View) -> float:
-    started = view.context.started_at
-    return (view.now - datetime.fromisoformat(started)).total_seconds() if started else 0.0
+def _elapsed(view: View, since: str | None) -> float:
+    return (view.now - datetime.fromisoformat(since)).total_seconds() if since else 0.0

@@ -16,7 +16,9 @@ from headway.lifecycles.interviews.rules import (
     calendar_event,
     complete,
     completed_by_payload,
+    has_result,
     incomplete,
+    is_the_candidate,
     keep_appointment,
     keep_info,
     keep_reason,
@@ -24,10 +26,15 @@ from headway.lifecycles.interviews.rules import (
     link_and_draft,
     not_in_the_past,
     note_missing,
+    returned,
 )
 
 AGENT = Retry(5, base="2s", factor=2, cap="1m", jitter=0.3)
 OPERATOR = ("hitl", "admin")
+
+PLANNED = webhook("interview.plan_generated", "plan")
+ASSESSED = webhook("interview.assessment_ready", "assessment")
+STALLED = live("interview.stalled")
 
 UNLIMITED = {
     "wait-without-deadline:INFO_NEEDED": "no interview without its data; the operator is reminded daily",
@@ -40,7 +47,7 @@ UNLIMITED = {
 
 
 def by_agent(handler: str) -> Run:
-    """Work of an agent; it ends with the event that carries the result."""
+    """Work of an agent; it ends with the event that carries the result, or returns what that carries."""
     return Run(handler, timeout="10m", retry=AGENT, queue="agents")
 
 
@@ -112,10 +119,12 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
         emit=topic("interview.info_completed", *REQUIRED),
         webhook=webhook("interview.info_completed", *REQUIRED),
     )
-    SKILLS_VALIDATED = VALIDATING_SKILLS.to(GENERATING_PLAN, by="planner", takes=Skills, do=keep_result)
+    SKILLS_VALIDATED = VALIDATING_SKILLS.to(
+        GENERATING_PLAN, by="planner", takes=Skills, do=keep_result
+    ) | VALIDATING_SKILLS.on_done.to(GENERATING_PLAN, when=has_result, do=returned)
     PLAN_READY = GENERATING_PLAN.to(
-        PENDING, by="planner", takes=Plan, do=keep_result, webhook=webhook("interview.plan_generated", "plan")
-    )
+        PENDING, by="planner", takes=Plan, do=keep_result, webhook=PLANNED
+    ) | GENERATING_PLAN.on_done.to(PENDING, when=has_result, do=returned, webhook=PLANNED)
     APPROVE = PENDING.to(
         APPROVED,
         by="recruiter",
@@ -140,7 +149,11 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
         do=(keep_appointment, calendar_event),
     )
     START = SCHEDULED.to(
-        IN_PROGRESS, by="candidate", sets="startedAt", live=live("session.created", "startedAt")
+        IN_PROGRESS,
+        by="candidate",
+        when=is_the_candidate,
+        sets="startedAt",
+        live=live("session.created", "startedAt"),
     )
     COMPLETE = IN_PROGRESS.to(
         COMPLETED,
@@ -151,12 +164,8 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
         emit=topic("interview.completed", "startedAt", "completedAt"),
     )
     ASSESS = COMPLETED.to(
-        ASSESSMENT_PENDING,
-        by="assessor",
-        takes=Assessment,
-        do=keep_result,
-        webhook=webhook("interview.assessment_ready", "assessment"),
-    )
+        ASSESSMENT_PENDING, by="assessor", takes=Assessment, do=keep_result, webhook=ASSESSED
+    ) | COMPLETED.on_done.to(ASSESSMENT_PENDING, when=has_result, do=returned, webhook=ASSESSED)
     APPROVE_ASSESSMENT = ASSESSMENT_PENDING.to(
         ASSESSMENT_APPROVED, by="recruiter", webhook=webhook("assessment.approved", "assessment")
     )
@@ -167,11 +176,13 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
         webhook=webhook("interview.cancelled", "reason"),
     )
 
-    # Work that gave up is shown, and started again by a person.
-    request_stalled = RECEIVED.on_error.stay(live=live("interview.stalled"))
-    skills_stalled = VALIDATING_SKILLS.on_error.stay(live=live("interview.stalled"))
-    plan_stalled = GENERATING_PLAN.on_error.stay(live=live("interview.stalled"))
-    assessment_stalled = COMPLETED.on_error.stay(live=live("interview.stalled"))
+    # Work that gave up, or returned nothing of use, is shown, and started again by a person.
+    request_stalled = RECEIVED.on_error.stay(live=STALLED)
+    skills_stalled = VALIDATING_SKILLS.on_error.stay(live=STALLED) | VALIDATING_SKILLS.on_done.stay(
+        live=STALLED
+    )
+    plan_stalled = GENERATING_PLAN.on_error.stay(live=STALLED) | GENERATING_PLAN.on_done.stay(live=STALLED)
+    assessment_stalled = COMPLETED.on_error.stay(live=STALLED) | COMPLETED.on_done.stay(live=STALLED)
     RETRY = (
         RECEIVED.to(RECEIVED, by=OPERATOR, meaning="the work begins anew")
         | VALIDATING_SKILLS.to(VALIDATING_SKILLS, by=OPERATOR, meaning="the work begins anew")

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
@@ -13,13 +13,15 @@ from headway import No, View
 from headway.actions import record
 from headway.statechart import model
 
-REQUIRED = ("candidateName", "candidateEmail", "jobTitle", "skills")
+REQUIRED = ("candidateName", "candidateEmail", "jobTitle", "skills", "linkBase")
 """What must be known before skills can be validated."""
 
 CALENDAR = ("scheduledFor", "jobTitle", "candidateName", "candidateEmail", "interviewLink")
 """What is kept for a calendar event."""
 
 PLACEHOLDER = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+ADDRESS = re.compile(r"https?://[^\s/?#]+[^\s?#]*", re.IGNORECASE)
+NOT_IN_PATHS = re.compile(r"[^\w.~-]+", re.ASCII)
 
 Document = dict[str, Any] | list[Any] | str
 
@@ -32,6 +34,7 @@ class Info:
     candidateEmail: str | None = None
     jobTitle: str | None = None
     skills: list[Any] | None = None
+    linkBase: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,9 +85,17 @@ class Assessment:
     assessment: Document
 
 
+RESULTS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "done.work.VALIDATING_SKILLS": ("validatedSkills", (list,)),
+    "done.work.GENERATING_PLAN": ("plan", (dict, list, str)),
+    "done.work.COMPLETED": ("assessment", (dict, list, str)),
+}
+"""What the work of an agent returns, if it does not end with the event that carries it."""
+
+
 def missing(known: Mapping[str, Any]) -> list[str]:
-    """The names of required data that is not there, or is blank."""
-    return [name for name in REQUIRED if _is_blank(known.get(name))]
+    """The names of required data that is not there, is blank, or cannot be what it should."""
+    return [name for name in REQUIRED if not _is_known(name, known.get(name))]
 
 
 def complete(view: View) -> bool | No:
@@ -107,9 +118,30 @@ def not_in_the_past(view: View) -> bool | No:
     return view.payload.scheduledFor >= view.now or No("the appointment lies in the past")
 
 
+def is_the_candidate(view: View) -> bool | No:
+    """The sender is the candidate of this interview."""
+    known = view.context
+    own, sender = known.get("candidateId"), view.actor.id
+    same = sender == str(own) if own else sender.casefold() == str(known["candidateEmail"]).strip().casefold()
+    return same or No("this interview is another candidate's")
+
+
+def has_result(view: View) -> bool | No:
+    """The work returned what the event carries that ends it."""
+    return bool(returned(view)) or No(f"the work returned no {RESULTS[view.event.name][0]}")
+
+
+def returned(view: View) -> Mapping[str, Any]:
+    """What the work of an agent returned: skills, plan or assessment."""
+    name, kinds = RESULTS[view.event.name]
+    data = view.event.data
+    value = data.get(name) if isinstance(data, Mapping) else None
+    return {name: value} if isinstance(value, kinds) else {}
+
+
 def keep_info(view: View) -> Mapping[str, Any]:
     """The required data an event carries."""
-    return {name: value for name, value in asdict(view.payload).items() if not _is_blank(value)}
+    return {name: value for name, value in asdict(view.payload).items() if _is_known(name, value)}
 
 
 def note_missing(view: View) -> Mapping[str, Any]:
@@ -124,10 +156,10 @@ def keep_result(view: View) -> Mapping[str, Any]:
 
 def link_and_draft(view: View) -> Mapping[str, Any]:
     """The candidate's link, and the message draft with its placeholders filled in."""
-    base = str(view.context.get("linkBase", "")).rstrip("/")
-    known = {**view.context, "interviewLink": f"{base}/interviews/{view.instance}"}
+    base = view.context["linkBase"].strip().rstrip("/")
+    known = {**view.context, "interviewLink": f"{base}/interviews/{_in_path(view.instance)}"}
     draft = str(known.get("inmailDraft") or "")
-    filled = PLACEHOLDER.sub(lambda found: str(known.get(found[1], found[0])), draft)
+    filled = PLACEHOLDER.sub(lambda found: _worded(known.get(found[1])) or found[0], draft)
     return {"interviewLink": known["interviewLink"], "inmailDraft": filled}
 
 
@@ -151,5 +183,37 @@ def _nothing_missing(known: Mapping[str, Any]) -> bool | No:
     return not absent or No(f"still missing: {', '.join(absent)}")
 
 
-def _is_blank(value: object) -> bool:
-    return not value or (isinstance(value, str) and not value.strip())
+def _is_known(name: str, value: object) -> bool:
+    return KINDS.get(name, _is_text)(value)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list) and any(
+        _is_text(item) if isinstance(item, str) else item for item in value
+    )
+
+
+def _is_address(value: object) -> bool:
+    return isinstance(value, str) and ADDRESS.fullmatch(value.strip()) is not None
+
+
+KINDS: dict[str, Callable[[object], bool]] = {"skills": _is_list, "linkBase": _is_address}
+
+
+def _worded(value: object) -> str:
+    """A value in a message to a person: texts, numbers, and lists of them; nothing for all else."""
+    if isinstance(value, list):
+        words = [_worded(item) for item in value]
+        return ", ".join(words) if all(words) else ""
+    if isinstance(value, str):
+        return value.strip()
+    return str(value) if isinstance(value, int | float) and not isinstance(value, bool) else ""
+
+
+def _in_path(name: str) -> str:
+    """A name as a part of an address."""
+    return NOT_IN_PATHS.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), name)
