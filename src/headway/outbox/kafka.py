@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache, partial
 from threading import Event
@@ -158,31 +158,28 @@ class Kafka:
 
     def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Placed], fates: Fates) -> None:
         """Send what can be sent; what follows of an instance does not go before what could not."""
-        behind = shipment.behind
+        behind, source, only_topic = shipment.behind, self._source, self._only_topic
+        has_several = not self._topic.is_one_per_instance
         produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
+        sent, places = shipment.sent.append, shipment.places.append
         for place, message in messages:
             error = behind.get((message.tenant, message.instance)) if behind else None
             if error is None:
                 try:
-                    self._send(produce, shipment, place, message)
-                    continue
+                    topic = only_topic or self._topic_of(message)
+                    if has_several and not shipment.takes(place, message, topic):
+                        continue
+                    value = cloud_event(message, source)
+                    produce(topic, value, message.instance.encode())
                 except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
                     error = _reason(raised)
+                else:
+                    sent(value)
+                    places(place)
+                    continue
             fates.failed.append((place, error))
             if not isinstance(error, PermanentError):
                 behind[message.tenant, message.instance] = error
-
-    def _send(self, produce: Callable[..., None], shipment: Shipment, place: int, message: Message) -> None:
-        """Send a message, now or with a later shipment; raises what is wrong, if anything."""
-        topic = self._only_topic
-        if topic is None:
-            topic = self._topic_of(message)
-            if not self._topic.is_one_per_instance and not shipment.takes(place, message, topic):
-                return
-        value = cloud_event(message, self._source)
-        produce(topic, value, message.instance.encode())
-        shipment.sent.append(value)
-        shipment.places.append(place)
 
     def _topic_of(self, message: Message) -> str:
         topic = self._topic.fill(message)
