@@ -74,6 +74,16 @@ def test_a_phase_whose_guard_says_no_fails_with_its_code(
     assert life.told("error")[-1]["errorCode"] == code
 
 
+@pytest.mark.mission("APP-P7", "APP-P8", "APP-ERR")
+@pytest.mark.parametrize("tier", ["starter", "pro"])
+def test_an_upload_that_did_not_happen_is_none(tier: str) -> None:
+    """Neither a review nor the gates follow on work that does not say that the resume is uploaded."""
+    life = Applying(tier).until("uploading")
+    life.work_done({"captchaPresent": False})
+    assert failed_with(life) == "UPLOAD_FAILED"
+    assert "resume_uploaded" not in life.checkpoints()
+
+
 @pytest.mark.mission("APP-P6")
 def test_copilot_without_upload_is_reviewed_after_filling() -> None:
     """In copilot mode, a form that takes no file goes from filling to the review."""

@@ -27,8 +27,13 @@ from tests.lifecycles.applying import (
     switch,
 )
 
+BEFORE_THE_CLICK = ["selector_not_found", "selector_ambiguous", "shadow_dom_blocked"]
+BEFORE_THE_CLICK += ["iframe_unreachable", "canvas_element"]
+OF_ITS_OWN = {"ENGINE_CONNECT_FAILED", "SUBMIT_VALIDATION_ERROR", "SUBMIT_FAILED", "captcha_detected"}
+OF_ITS_OWN |= {"budget_exceeded", "BUDGET_EXCEEDED", *LOST}
+"""What has a way of its own, and a test of its own."""
 DOUBTS = [*SIGNALS, *CODES, "unsure", "lost", "ValueError"]
-DOUBTS = [code for code in DOUBTS if code not in {*NOT_SENT, *LOST}]
+DOUBTS = [code for code in DOUBTS if code not in {*BEFORE_THE_CLICK, *OF_ITS_OWN}]
 
 
 def submissions(life: Applying) -> int:
@@ -53,16 +58,7 @@ def test_a_submission_in_doubt_is_never_repeated(code: str) -> None:
 
 
 @pytest.mark.mission("APP-ERR", "APP-ENGINE")
-@pytest.mark.parametrize(
-    "signal",
-    [
-        "selector_not_found",
-        "selector_ambiguous",
-        "shadow_dom_blocked",
-        "iframe_unreachable",
-        "canvas_element",
-    ],
-)
+@pytest.mark.parametrize("signal", BEFORE_THE_CLICK)
 def test_a_button_that_was_never_pressed_is_looked_for_by_another_engine(signal: str) -> None:
     """Only where an engine did not even get to the button, it or the next one tries to submit again."""
     life = Applying("premium").until("submitting")

@@ -123,6 +123,10 @@ def test_a_task_that_workers_keep_losing_fails() -> None:
         assert life.status == "queued"
         life.work_fails("lost")
     assert failed_with(life) == "lost"
+    assert [(added.key, added.by) for added in life.last(AddToCounter)] == [
+        ("usage:ann", -1),
+        ("running:ann", -1),
+    ]
 
 
 @pytest.mark.mission("APP-T2")
