@@ -16,7 +16,7 @@ USER = person("ann", "user")
 ADMIN = person("root", "admin")
 WORKER = Actor("w1", "service", frozenset({"worker"}))
 LIMITS = {
-    "recentTasks": 0,
+    "recentTasks": 1,
     "rateLimit": 5,
     "runningTasks": 0,
     "concurrencyLimit": 2,
@@ -30,11 +30,14 @@ GOOD = {
     "confidence": 0.95,
     "source": "profile",
     "required": True,
+    "type": "text",
+    "page": 0,
 }
 DOUBTFUL = {**GOOD, "name": "salary", "confidence": 0.3}
 BROWSER = {"cdpUrl": "ws://b", "profileId": "p1", "engine": "dom", "liveViewUrl": "https://view/1"}
 PAGE = {"settled": True, "matches": True, "platform": "lever"}
 LAST_PAGE = {"hasSubmit": True}
+SENT = {"resumeUploaded": True}
 
 
 class Applying(Journey):
@@ -69,7 +72,7 @@ class Applying(Journey):
             "filling_page": {"fields": fields or [GOOD]},
             "reading_back": {},
             "finding_way": LAST_PAGE,
-            "uploading": {},
+            "uploading": SENT,
             "submitting": {},
         }
         while not self.is_in(state):
@@ -97,7 +100,9 @@ class Applying(Journey):
 
     def checkpoints(self) -> list[str]:
         """The checkpoints passed so far, each stored and logged."""
-        stored = [effect.key for effect in self.effects if isinstance(effect, StoreRecord)]
+        keys = [effect.key.split(":") for effect in self.effects if isinstance(effect, StoreRecord)]
+        assert {instance for instance, *_ in keys} <= {"task1"}
+        stored = [name for _, name, *_ in keys]
         logged = [each["subType"] for each in self.log("checkpoint")]
         assert stored == [each for each in logged if not each.startswith("workflow_")]
         return stored
@@ -105,6 +110,17 @@ class Applying(Journey):
     def log(self, kind: str) -> list[Any]:
         """The data of all lines of the event log of a type."""
         return [each.data for each in self.effects if isinstance(each, WriteLog) and each.label == kind]
+
+    def rest(self) -> None:
+        """Let an engine that is to try again rest for as long as it does."""
+        assert self.states == ("retrying",)
+        self.advance_to(next(each.due for each in self.snapshot.timers.values() if each.state == "retrying"))
+
+    def turn_page(self) -> Applying:
+        """Go on to the next page of the form."""
+        self.until("finding_way").work_done({"hasNext": True})
+        self.work_done()
+        return self
 
     def worker(self, name: str, data: object = None) -> Step:
         """The worker ends its work with an event."""
@@ -194,14 +210,14 @@ ONWARD: dict[str, tuple[str, Callable[[Applying], object]]] = {
 """States off the plain way: from which one, and by what."""
 
 
-def at(state: str) -> Applying:
-    """An application that stands in a state."""
+def at(state: str, tier: str = "") -> Applying:
+    """An application that stands in a state, of a tier that can get there."""
     if state in ONWARD:
         before, onward = ONWARD[state]
-        life = at(before)
+        life = at(before, tier)
         onward(life)
     else:
-        tier = "starter" if state == "reviewing" else "premium"
+        tier = tier or ("starter" if state == "reviewing" else "premium")
         life = Applying(tier).until(state, [DOUBTFUL] if state == "gate_review" else None)
     assert life.states == (state,)
     return life

@@ -1,138 +1,17 @@
-"""An application whose work fails: retries by code, the cascade of engines, lost browsers."""
+"""An application whose work fails: retries by code, and the cascade of engines."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import pytest
 
 from headway import Event
-from headway.lifecycles.applications.chart import Application
 from headway.lifecycles.applications.error_codes import CODES
 from headway.lifecycles.applications.signals import ENGINES, SIGNALS, next_engine
-from headway.statechart.effects import CancelWork, OpenedAsk, StartWork
-from tests.lifecycles.applying import BROWSER, GOOD, USER, WORKER, Applying, at, failed_with, switch
-
-
-@pytest.mark.mission("APP-ERR")
-@pytest.mark.parametrize("code", ["unsure", "lost", "timeout", "ValueError"])
-def test_a_submission_in_doubt_is_never_repeated(code: str) -> None:
-    """Where nobody knows whether it was submitted, the confirmation is looked for, nothing sent again."""
-    life = Applying().until("submitting")
-    life.work_fails(code)
-    assert (life.states, life.record["submitAttempted"]) == (("verifying",), True)
-    assert life.checkpoints()[-1] == "submitted"
-
-
-def submissions(life: Applying) -> int:
-    """How often a worker was to submit: work that its own step takes back is never seen."""
-    begun = 0
-    for step in life.steps:
-        gone = {effect.work for effect in step.effects if isinstance(effect, CancelWork)}
-        started = [effect for effect in step.effects if isinstance(effect, StartWork)]
-        begun += sum(work.handler == "submit" and work.work not in gone for work in started)
-    return begun
-
-
-@pytest.mark.mission("APP-ERR", "APP-CHK")
-def test_nothing_leads_to_a_second_submission() -> None:
-    """A browser lost while submitting, another engine and a person: all come back to the verification."""
-    life = Applying("premium").until("submitting")
-    life.work_fails("BROWSER_CRASH")
-    life.work_fails("ENGINE_CONNECT_FAILED")
-    switch(life)
-    assert life.states == ("verifying",)
-    life.work_fails("captcha_detected")
-    life.send(Application.human_resolved({}, by=USER))
-    life.work_done({"cleared": True})
-    assert life.states == ("verifying",)
-    assert submissions(life) == 1
-
-
-@pytest.mark.mission("APP-ERR", "APP-CHK")
-def test_a_connection_lost_while_submitting_is_made_anew_to_verify() -> None:
-    """CDP_DISCONNECT while submitting reconnects to the same browser, which may show the confirmation."""
-    life = Applying().until("submitting")
-    life.work_fails("CDP_DISCONNECT")
-    assert (life.states, life.checkpoints()[-1]) == (("reconnecting",), "submitted")
-    life.work_done()
-    assert life.states == ("verifying",)
-
-
-@pytest.mark.mission("APP-ERR")
-@pytest.mark.parametrize(("phase", "after"), [("filling_page", "filling_page"), ("submitting", "verifying")])
-def test_a_crashed_browser_is_started_anew(phase: str, after: str) -> None:
-    """A crash restarts the browser and goes on from the phase; a submission in doubt is only verified."""
-    life = Applying().until(phase)
-    life.work_fails("BROWSER_CRASH")
-    assert life.states == ("restarting",)
-    assert ("submitted" in life.checkpoints()) == (phase == "submitting")
-    life.work_done({**BROWSER, "profileId": "p2"})
-    assert (life.states, life.record["profileId"]) == ((after,), "p2")
-    assert life.checkpoints()[-1] == "provisioned"
-
-
-@pytest.mark.mission("APP-ERR")
-@pytest.mark.parametrize("phase", ["filling_page", "submitting"])
-def test_a_browser_that_keeps_crashing_fails_the_task(phase: str) -> None:
-    """Two restarts, then BROWSER_CRASH."""
-    life = Applying().until(phase)
-    for _ in range(2):
-        life.work_fails("BROWSER_CRASH")
-        life.work_done(BROWSER)
-    life.work_fails("BROWSER_CRASH")
-    assert failed_with(life) == "BROWSER_CRASH"
-
-
-@pytest.mark.mission("APP-ERR")
-def test_a_crash_while_submitting_is_one_of_the_restarts() -> None:
-    """With both restarts used up, a crash while submitting fails the task."""
-    life = Applying().until("filling_page")
-    for _ in range(2):
-        life.work_fails("BROWSER_CRASH")
-        life.work_done(BROWSER)
-    life.until("submitting").work_fails("BROWSER_CRASH")
-    assert failed_with(life) == "BROWSER_CRASH"
-
-
-@pytest.mark.mission("APP-ERR")
-@pytest.mark.parametrize(
-    ("code", "state"), [("BROWSER_CRASH", "restarting"), ("CDP_DISCONNECT", "reconnecting")]
-)
-def test_a_browser_lost_under_a_captcha_comes_back(code: str, state: str) -> None:
-    """A browser that is lost while a captcha is looked for is brought back, and the phase goes on."""
-    life = at("clearing_captcha")
-    life.work_fails(code)
-    assert life.states == (state,)
-    life.work_done(BROWSER)
-    assert life.states == ("filling_page",)
-
-
-@pytest.mark.mission("APP-ERR", "APP-ENGINE")
-@pytest.mark.parametrize("state", ["restarting", "reconnecting"])
-@pytest.mark.parametrize("tier", ["pro", "premium"])
-def test_an_engine_that_does_not_come_back_is_replaced(state: str, tier: str) -> None:
-    """With ENGINE_CONNECT_FAILED premium goes on with the next engine; below, the task fails."""
-    life = Applying(tier).until("filling_page")
-    life.work_fails({"restarting": "BROWSER_CRASH", "reconnecting": "CDP_DISCONNECT"}[state])
-    life.work_fails("ENGINE_CONNECT_FAILED")
-    if tier == "pro":
-        assert failed_with(life) == "ENGINE_CONNECT_FAILED"
-        return
-    switch(life)
-    assert (life.states, life.record["engine"]) == (("filling_page",), "cua")
-
-
-@pytest.mark.mission("APP-ERR")
-def test_a_lost_connection_is_made_anew() -> None:
-    """CDP_DISCONNECT reconnects the engine and resumes, twice."""
-    life = Applying().until("filling_page")
-    for _ in range(2):
-        life.work_fails("CDP_DISCONNECT")
-        assert life.states == ("reconnecting",)
-        life.work_done()
-        assert life.states == ("filling_page",)
-    life.work_fails("CDP_DISCONNECT")
-    assert failed_with(life) == "CDP_DISCONNECT"
-
+from headway.statechart.effects import OpenedAsk
+from headway.statechart.snapshot import work_timed_out
+from tests.lifecycles.applying import BROWSER, GOOD, WORKER, Applying, at, failed_with, switch
 
 RETRIED = [
     ("provisioning", "BROWSER_START_FAILED", 2),
@@ -178,7 +57,7 @@ def test_the_cascade_goes_from_dom_over_cua_to_vision_and_a_person() -> None:
         for _ in range(retries):
             life.work_fails("selector_not_found")
             assert life.states == ("retrying",)
-            life.advance("1s")
+            life.rest()
             assert life.states == ("filling_page",)
         life.work_fails("selector_not_found")
         if engine != "vision":
@@ -214,7 +93,7 @@ def test_each_signal_retries_and_switches_as_its_row_says(signal: str, retries: 
     for _ in range(retries):
         life.work_fails(signal)
         assert life.states == ("retrying",)
-        life.advance("1s")
+        life.rest()
     life.work_fails(signal)
     switch(life)
     assert (life.states, life.record["engine"]) == (("filling_page",), target)
@@ -302,7 +181,7 @@ def test_tiers_below_premium_have_one_engine(tier: str, failure: str, retries: i
     for _ in range(retries):
         life.work_fails(failure)
         assert life.states == ("retrying",)
-        life.advance("1s")
+        life.rest()
     life.work_fails(failure)
     assert failed_with(life) == code
 
@@ -333,10 +212,75 @@ def test_an_engine_that_does_not_connect_is_passed_over() -> None:
     assert failed_with(life) == "BROWSER_CRASH"
 
 
-@pytest.mark.mission("APP-ENGINE", "APP-ERR")
-def test_a_first_engine_that_does_not_connect_is_replaced() -> None:
-    """Premium starts over with the next engine when the first one does not connect."""
-    life = Applying("premium").until("provisioning")
+FIRST_ENGINES = [
+    ("fails", "ENGINE_CONNECT_FAILED"),
+    ("done", {**BROWSER, "engine": ""}),
+    ("done", {**BROWSER, "engine": "stagehand"}),
+]
+
+
+@pytest.mark.mission("APP-ENGINE", "APP-ERR", "APP-P2")
+@pytest.mark.parametrize("start", ["provisioning", "restarting"])
+@pytest.mark.parametrize("tier", ["pro", "premium"])
+@pytest.mark.parametrize(("how", "what"), FIRST_ENGINES)
+def test_a_first_engine_that_does_not_connect_is_replaced(
+    *, how: str, what: Any, tier: str, start: str
+) -> None:
+    """Premium goes on to the page with the next engine, in the browser that runs; below, the task fails."""
+    life = Applying(tier).until("filling_page" if start == "restarting" else start)
+    if start == "restarting":
+        life.work_fails("BROWSER_CRASH")
+    life.work_fails(what) if how == "fails" else life.work_done(what)
+    if tier == "pro":
+        assert failed_with(life) == "ENGINE_CONNECT_FAILED"
+        return
+    switch(life)
+    assert (life.states, life.record["engine"]) == (("navigating",), "cua")
+    assert life.checkpoints()[-1] == "provisioned"
+    assert life.log("engine_switch")[-1].items() >= {"from": "dom", "to": "cua"}.items()
+
+
+@pytest.mark.mission("APP-ENGINE", "APP-EV")
+def test_the_log_of_a_switch_tells_of_the_engine_that_failed() -> None:
+    """An engine that is passed over, because it does not connect, is neither where it came from nor why."""
+    life = Applying("premium").until("filling_page")
+    life.work_fails("selector_ambiguous")
+    life.rest()
+    life.work_fails("selector_ambiguous")
+    for result in ({}, None, {"alive": True}):
+        life.clock.advance("1s")
+        life.work_done(result)
+    assert (life.states, life.record["engine"]) == (("connecting",), "cua")
     life.work_fails("ENGINE_CONNECT_FAILED")
     switch(life)
-    assert (life.states, life.record["engine"]) == (("provisioning",), "cua")
+    told = {"from": "dom", "to": "vision", "reason": "selector_ambiguous", "durationMs": 8000}
+    assert life.log("engine_switch") == [told]
+
+
+@pytest.mark.mission("APP-ERR", "APP-T7")
+@pytest.mark.parametrize(
+    ("phase", "code"),
+    [
+        ("provisioning", "BROWSER_START_FAILED"),
+        ("navigating", "NAVIGATION_TIMEOUT"),
+        ("uploading_files", "UPLOAD_FAILED"),
+        ("clicking_next", "NAVIGATION_ERROR"),
+        ("uploading", "UPLOAD_FAILED"),
+        ("reconnecting", "ENGINE_CONNECT_FAILED"),
+        ("verifying", "VERIFICATION_FAILED"),
+        ("clearing_captcha", "CAPTCHA_TIMEOUT"),
+        ("filling_page", "FIELD_FILL_FAILED"),
+    ],
+)
+def test_work_that_takes_too_long_fails_with_its_code(phase: str, code: str) -> None:
+    """The timeout of each piece of work has the code of what did not come about."""
+    life = at(phase, "pro")
+    for _ in range(5):
+        if life.snapshot.ended:
+            break
+        if life.is_in("retrying"):
+            life.rest()
+        (work,) = life.snapshot.work.values()
+        life.clock.move_to(max(work.due or life.clock.now(), life.clock.now()))
+        life.send(work_timed_out(work.id, work.attempt))
+    assert failed_with(life) == code

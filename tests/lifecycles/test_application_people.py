@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from headway import Event
 from headway.lifecycles.applications.chart import Application
 from headway.statechart.effects import OpenedAsk, StartWork
-from tests.lifecycles.applying import GOOD, USER, WORKER, Applying, at, failed_with
+from headway.statechart.snapshot import work_failed
+from tests.lifecycles.applying import BROWSER, GOOD, USER, WORKER, Applying, at, failed_with
 
 
 @pytest.mark.mission("APP-P7", "APP-T3", "APP-HUMAN", "APP-WS")
@@ -44,6 +46,41 @@ def test_an_edited_review_is_filled_anew() -> None:
     assert (life.states, life.record["corrections"]) == (("filling_page",), {"email": "a@b.c"})
     assert life.until("reviewing").status == "waiting_human"
     assert life.refused(Application.review_edited({"corrections": 1}, by=USER)).code == "payload"
+
+
+@pytest.mark.mission("APP-P10", "APP-EV")
+def test_corrections_add_up() -> None:
+    """What the user has said before, to a question or in a review, is not lost with the next correction."""
+    life = Applying("starter").until("filling_page")
+    life.worker("field_ambiguous", {"fieldName": "visa"})
+    life.send(Application.field_answered({"fieldName": "visa", "value": "no"}, by=USER))
+    for corrections in ({"email": "a@b.c"}, {"salary": "1"}, {"salary": "2"}):
+        life.until("reviewing").send(Application.review_edited({"corrections": corrections}, by=USER))
+    assert life.record["corrections"] == {"visa": "no", "email": "a@b.c", "salary": "2"}
+
+
+@pytest.mark.mission("APP-P10", "APP-P12", "APP-PAGES")
+@pytest.mark.parametrize("how", ["edited", "rejected"])
+@pytest.mark.parametrize(
+    ("field", "state", "page"),
+    [("email", "navigating", 0), ("salary", "filling_page", 1), ("", "filling_page", 1)],
+)
+def test_a_value_of_an_earlier_page_is_corrected_there(how: str, field: str, state: str, page: int) -> None:
+    """The last page is filled anew where it stands; for one before it the form is gone through again."""
+    life = Applying("starter").until("filling_page").turn_page()
+    life.until("reading_back", [{**GOOD, "name": "salary"}]).work_done({"fields": [GOOD]})
+    life.until("reviewing")
+    assert [(each["name"], each["page"]) for each in life.record["fields"]] == [("email", 0), ("salary", 1)]
+    if how == "edited":
+        life.send(Application.review_edited({"corrections": {field: "x"} if field else {}}, by=USER))
+    else:
+        (work,) = life.until("submitting").snapshot.work.values()
+        errors: dict[str, Any] = {"validationErrors": {field: "no"}} if field else {}
+        life.send(work_failed(work.id, work.attempt, "SUBMIT_VALIDATION_ERROR", **errors))
+    assert (life.states, life.record["pageIndex"]) == ((state,), page)
+    assert life.record["resumeUploaded"] == (page == 1)
+    kept = "corrections" if how == "edited" else "validationErrors"
+    assert set(life.record[kept]) == ({field} if field else set())
 
 
 WAITS = [
@@ -86,7 +123,7 @@ def test_a_wait_for_a_person_ends_at_its_deadline(
 @pytest.mark.parametrize(
     ("state", "reason", "fields_shown"),
     [
-        ("reviewing", "reviewing", True),
+        ("reviewing", "review_before_submit", True),
         ("gate_review", "review_before_submit", True),
         ("waiting_takeover", "engine_exhausted", False),
         ("waiting_answer", "ambiguous_field", False),
@@ -96,7 +133,7 @@ def test_each_wait_calls_for_help(state: str, reason: str, *, fields_shown: bool
     """Whatever a person is needed for is told with its reason, and logged; reviews show the fields."""
     life = at(state)
     assert life.told("human_needed")[-1]["reason"] == reason
-    assert life.logged().count("human_takeover") == 1
+    assert life.log("human_takeover") == [{"reason": reason, "interventionUrl": "https://view/1"}]
     assert bool(life.told("field_review")) == fields_shown
 
 
@@ -140,13 +177,17 @@ def test_a_captcha_signal_asks_a_person() -> None:
 def test_nobody_is_asked_to_look_at_a_browser_without_view() -> None:
     """Without a live view a person could do nothing: reports are refused, a signal fails the task."""
     life = Applying().until("provisioning")
+    life.work_done({**BROWSER, "liveViewUrl": ""})
     for event in (
         Event("captcha_detected", {"captchaType": "custom"}, WORKER),
         Event("security_challenged", {}, WORKER),
     ):
         assert "live view" in life.refused(event).message
-    life.work_fails("captcha_detected")
-    assert life.status == "failed"
+    (work,) = life.snapshot.work.values()
+    life.send(work_failed(work.id, work.attempt, "captcha_detected", screenshotUrl="s"))
+    assert failed_with(life) == "CAPTCHA_TIMEOUT"
+    assert "nobody can see" in life.record["errorMessage"]
+    assert life.record["screenshotUrl"] == "s"
 
 
 @pytest.mark.mission("APP-T4", "APP-EV", "APP-HUMAN")

@@ -8,7 +8,17 @@ from headway import Event
 from headway.lifecycles.applications.chart import Application
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.record import Field
-from tests.lifecycles.applying import DOUBTFUL, GOOD, LAST_PAGE, PAGE, USER, WORKER, Applying, failed_with
+from tests.lifecycles.applying import (
+    DOUBTFUL,
+    GOOD,
+    LAST_PAGE,
+    PAGE,
+    SENT,
+    USER,
+    WORKER,
+    Applying,
+    failed_with,
+)
 
 PHASES = ["provisioning", "navigating", "analyzing", "filling", "uploading"]
 
@@ -40,19 +50,38 @@ def test_the_plain_path_of_each_tier(tier: str, gate: list[str]) -> None:
 @pytest.mark.parametrize(
     ("phase", "result", "code"),
     [
-        ("provisioning", {"cdpUrl": ""}, "ENGINE_CONNECT_FAILED"),
+        ("provisioning", {}, "BROWSER_START_FAILED"),
+        ("provisioning", {"cdpUrl": "", "engine": "dom"}, "BROWSER_START_FAILED"),
+        ("provisioning", {"cdpUrl": "ws://b"}, "ENGINE_CONNECT_FAILED"),
+        ("provisioning", {"cdpUrl": "ws://b", "engine": ""}, "ENGINE_CONNECT_FAILED"),
         ("navigating", {"settled": True, "matches": False}, "NAVIGATION_ERROR"),
+        ("navigating", {"settled": False, "matches": True}, "NAVIGATION_ERROR"),
         ("analyzing", {"fields": []}, "FORM_NOT_FOUND"),
         ("finding_way", {}, "NAVIGATION_ERROR"),
+        ("uploading", {}, "UPLOAD_FAILED"),
+        ("uploading", {"resumeUploaded": False}, "UPLOAD_FAILED"),
         ("verifying", {}, "VERIFICATION_FAILED"),
     ],
 )
-def test_a_phase_whose_guard_says_no_fails_with_its_code(phase: str, result: object, code: str) -> None:
-    """A result that does not let the next phase begin ends the task with the code that says so."""
+def test_a_phase_whose_guard_says_no_fails_with_its_code(
+    phase: str, result: dict[str, object], code: str
+) -> None:
+    """A result that does not let the next phase begin ends the task with its code and its screenshot."""
     life = Applying().until(phase)
-    life.work_done(result)
+    life.work_done({**result, "screenshotUrl": "https://shot/error"} if "cdpUrl" not in result else result)
     assert failed_with(life) == code
+    assert life.record["screenshotUrl"] == ("" if "cdpUrl" in result else "https://shot/error")
     assert life.told("error")[-1]["errorCode"] == code
+
+
+@pytest.mark.mission("APP-P7", "APP-P8", "APP-ERR")
+@pytest.mark.parametrize("tier", ["starter", "pro"])
+def test_an_upload_that_did_not_happen_is_none(tier: str) -> None:
+    """Neither a review nor the gates follow on work that does not say that the resume is uploaded."""
+    life = Applying(tier).until("uploading")
+    life.work_done({"captchaPresent": False})
+    assert failed_with(life) == "UPLOAD_FAILED"
+    assert "resume_uploaded" not in life.checkpoints()
 
 
 @pytest.mark.mission("APP-P6")
@@ -67,7 +96,7 @@ def test_copilot_without_upload_is_reviewed_after_filling() -> None:
 def test_passed_gates_submit_without_a_person() -> None:
     """In autopilot mode, good fields and an uploaded resume go straight to submitting."""
     life = Applying().until("uploading")
-    life.work_done()
+    life.work_done(SENT)
     assert life.states == ("submitting",)
     assert life.record["gates"] == {
         "passed": True,
@@ -81,7 +110,7 @@ def test_passed_gates_submit_without_a_person() -> None:
 def test_failed_gates_ask_the_user_for_120_seconds() -> None:
     """A doubtful field makes autopilot ask; silence ends with QUALITY_GATE_TIMEOUT."""
     life = Applying().until("uploading", [GOOD, DOUBTFUL])
-    life.work_done()
+    life.work_done(SENT)
     assert (life.status, life.record["currentStep"]) == ("waiting_human", "review_before_submit")
     assert life.record["gates"]["lowConfidenceFields"] == [{"name": "salary", "confidence": 0.3}]
     life.advance("120s")
@@ -92,7 +121,7 @@ def test_failed_gates_ask_the_user_for_120_seconds() -> None:
 def test_failed_gates_can_be_approved() -> None:
     """The user may submit in spite of the doubts."""
     life = Applying("premium").until("uploading", [DOUBTFUL])
-    life.work_done()
+    life.work_done(SENT)
     life.send(Application.review_approved(by=USER))
     assert life.states == ("submitting",)
 
@@ -115,7 +144,7 @@ def test_a_review_can_be_edited(tier: str) -> None:
 def test_a_captcha_on_the_last_page_fails_its_gate(seen_in: str) -> None:
     """Nothing is submitted by itself while a captcha is seen."""
     life = Applying().until(seen_in)
-    life.work_done({"captchaPresent": True})
+    life.work_done({**SENT, "captchaPresent": True})
     life.until("gate_review")
     assert life.record["gates"]["failures"] == ["no_captcha"]
 
@@ -134,7 +163,13 @@ def test_a_captcha_on_the_last_page_fails_its_gate(seen_in: str) -> None:
             False,
             ["low_confidence"],
         ),
+        ([Field("a", "x", 1.0), Field("b", "x", 0.4)], True, False, []),
+        ([Field("a", "x", 0.9)], False, False, ["resume_uploaded"]),
+        ([Field("a", "x", 0.9)], True, True, ["no_captcha"]),
         ([Field("a", "x", 0.9)], False, True, ["resume_uploaded", "no_captcha"]),
+        ([Field("a", "x", 0.9), Field("cv", "", required=True, type="file")], True, False, []),
+        ([Field("a", "x", 0.9), Field("cv", "cv.pdf", 0.0, type="file")], True, False, []),
+        ([Field("a", "", 0.9)], True, False, ["average_confidence"]),
     ],
 )
 def test_the_five_gates(fields: list[Field], resume: bool, captcha: bool, failures: list[str]) -> None:  # noqa: FBT001 - columns of a table
@@ -206,7 +241,7 @@ def test_fields_that_differ_are_filled_again() -> None:
         assert life.record["fields"] == [{**GOOD, "confidence": 0.8}]
     life.work_done({"mismatches": ["email"]})
     assert life.states == ("retrying",)
-    life.advance("1s")
+    life.rest()
     life.work_done({})
     assert life.states == ("finding_way",)
 
@@ -238,15 +273,67 @@ def test_other_files_of_a_page_do_not_stand_for_the_resume() -> None:
     assert life.states == ("uploading",)
 
 
+@pytest.mark.mission("APP-P5", "APP-P6", "APP-GATE")
+@pytest.mark.parametrize(("tier", "review"), [("starter", "reviewing"), ("pro", "gate_review")])
+def test_an_empty_required_field_reaches_a_person_with_the_resume_uploaded(tier: str, review: str) -> None:
+    """A field that nobody could fill keeps back neither the upload nor the person who looks at it."""
+    life = Applying(tier).until("filling_page", [{**GOOD, "value": ""}])
+    life.worker("field_ambiguous", {"fieldName": "email"})
+    life.advance("120s")
+    life.until("uploading", [{**GOOD, "value": ""}])
+    assert life.history[-1].transition == "text_missing"
+    life.work_done(SENT)
+    assert life.states == (review,)
+    assert life.record["gates"].get("failures", ["required_fields"])[0] == "required_fields"
+    life.send(Application.review_approved(by=USER))
+    assert (life.states, life.record["resumeUploaded"]) == (("submitting",), True)
+
+
 @pytest.mark.mission("APP-P5", "APP-GATE")
-def test_an_empty_required_field_reaches_a_person() -> None:
-    """With a required field empty, nothing is uploaded or submitted: the gates ask a person."""
-    life = Applying().until("filling_page", [{**GOOD, "value": ""}])
-    life.work_done({"fields": [{**GOOD, "value": ""}]})
-    life.work_done({})
-    life.work_done(LAST_PAGE)
-    assert life.states == ("gate_review",)
-    assert "required_fields" in life.record["gates"]["failures"]
+def test_a_field_for_a_file_is_no_text_to_fill_in() -> None:
+    """A required field for the resume is filled by its upload: it does not stand in the upload's way."""
+    resume = {"name": "resume", "required": True, "type": "file"}
+    life = Applying().until("uploading", [GOOD, resume])
+    assert life.history[-1].transition == "text_filled"
+    life.work_done(SENT)
+    assert life.states == ("submitting",)
+
+
+@pytest.mark.mission("APP-PAGES", "APP-P5", "APP-GATE")
+@pytest.mark.parametrize(("first", "then"), [(True, False), (False, True), (True, None)])
+def test_a_resume_that_one_page_wants_is_uploaded(*, first: bool, then: bool | None) -> None:
+    """What a later page says of the form adds to what the pages before have said."""
+    life = Applying().until("analyzing")
+    life.work_done({"fields": [GOOD], "uploadNeeded": first, "formFlow": {"pages": 2, "kind": "wizard"}})
+    life.turn_page().until("analyzing")
+    wanted = {} if then is None else {"uploadNeeded": then}
+    life.work_done({"fields": [], "formFlow": {"last": True}, **wanted})
+    assert life.record["formFlow"] == {"pages": 2, "kind": "wizard", "last": True}
+    assert life.until("uploading").record["uploadNeeded"]
+
+
+@pytest.mark.mission("APP-PAGES", "APP-GATE")
+def test_a_form_that_wants_no_resume_gets_none() -> None:
+    """The first page's analysis is what counts until a later page wants more."""
+    life = Applying().until("analyzing")
+    life.work_done({"fields": [GOOD], "uploadNeeded": False})
+    life.turn_page().until("analyzing")
+    life.work_done({"fields": [], "uploadNeeded": False})
+    assert not life.until("submitting").record["resumeUploaded"]
+
+
+@pytest.mark.mission("APP-GATE", "APP-HUMAN")
+def test_a_captcha_that_is_solved_does_not_fail_its_gate() -> None:
+    """What was seen before a person has solved it, or on a page before, is not there any more."""
+    life = Applying().until("reading_back")
+    life.work_done({"captchaPresent": True})
+    life.worker("captcha_detected", {"captchaType": "hcaptcha"})
+    life.send(Application.captcha_solved({}, by=USER))
+    life.work_done({"cleared": True})
+    assert life.until("submitting").record["gates"]["passed"]
+    life = Applying().until("reading_back")
+    life.work_done({"captchaPresent": True})
+    assert life.turn_page().until("submitting").record["gates"]["passed"]
 
 
 @pytest.mark.mission("APP-P12", "APP-ERR")

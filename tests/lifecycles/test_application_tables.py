@@ -10,8 +10,10 @@ from headway.clock import milliseconds
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.lifecycles.applications.error_codes import ALL, CODES, DEFAULT, RETRIES
 from headway.lifecycles.applications.signals import ENGINES, SIGNALS
-from headway.statechart.effects import OpenedAsk, StoreRecord
-from tests.lifecycles.applying import GOOD, Applying, at
+from headway.statechart.effects import OpenedAsk, SpawnChild, StartWork, StoreRecord
+from headway.statechart.model import Limit
+from headway.testing import Journey
+from tests.lifecycles.applying import GOOD, SENT, USER, Applying, at
 
 CATEGORIES = {
     "infrastructure": "BROWSER_CRASH CDP_DISCONNECT BROWSER_START_FAILED ENGINE_CONNECT_FAILED "
@@ -68,12 +70,60 @@ def test_every_error_of_the_work_is_in_the_tables() -> None:
     assert declared - {*ALL, *SIGNALS} == {"unsure", "lost"}
 
 
+STATUS_ROWS = {
+    "T1": "created → queued",
+    "T2": "queued → in_progress",
+    "T3": "in_progress → waiting_human",
+    "T4": "waiting_human → in_progress",
+    "T5": "waiting_human → failed, in_progress → failed",  # the last look after a takeover
+    "T6": "in_progress → completed",
+    "T7": "in_progress → failed",
+    "T8": "* → cancelled, * → failed",
+    "T9": "in_progress → failed",
+}
+PHASE_ROWS = {
+    "P1": "queued → in_progress",
+    "P2": "provisioning → navigating",
+    "P3": "navigating → analyzing",
+    "P4": "analyzing → filling",
+    "P5": "filling → uploading",
+    "P6": "filling → reviewing",
+    "P7": "uploading → reviewing",
+    "P8": "quality_check → submitting",
+    "P9": "reviewing → submitting, gate_review → submitting",
+    "P10": "reviewing → filling, gate_review → filling, reviewing → navigating, gate_review → navigating",
+    "P11": "submitting → verifying",
+    "P12": "submitting → filling, submitting → navigating",
+    "P13": "verifying → completed",
+    "P14": "verifying → failed",
+    "P15": "clicking_next → navigating",
+    "P16": "applying → waiting_captcha, clearing_captcha → waiting_captcha, "
+    "checking_submission → waiting_captcha",
+    "P17": "handing_over → waiting_takeover",
+}
+
+
 @pytest.mark.mission("APP-T1", "APP-T9", "APP-P1", "APP-P17")
-def test_every_row_of_the_document_is_in_the_chart() -> None:
-    """Each of the nine transitions of the status and the seventeen of the phases is named where it is."""
-    said = {word.strip(",:") for row in Application.chart.model.transitions for word in row.meaning.split()}
-    rows = {*(f"T{number}" for number in range(1, 10)), *(f"P{number}" for number in range(1, 18))}
-    assert {word for word in said if word[0] in "TP" and word[1:].isdigit()} == rows
+@pytest.mark.parametrize(("row", "pairs"), [*STATUS_ROWS.items(), *PHASE_ROWS.items()])
+def test_every_row_of_the_document_is_in_the_chart(row: str, pairs: str) -> None:
+    """Each of the nine transitions of the status and the seventeen of the phases leads where it should."""
+    nodes = Application.chart.nodes
+    found = {
+        (each.source, target)
+        for each in Application.chart.model.transitions
+        if row in {word.strip(",:") for word in each.meaning.split()}
+        for target in each.targets
+    }
+    if row in STATUS_ROWS:
+        top = {name: node.path[0].id for name, node in nodes.items() if node.path} | {"*": "*"}
+        found = {(top[source], top[target]) for source, target in found}
+    assert found == {tuple(pair.split(" → ")) for pair in pairs.split(", ")}
+
+
+@pytest.mark.mission("APP-P1", "APP-T2")
+def test_the_first_phase_is_provisioning() -> None:
+    """What a worker picks up begins with its browser."""
+    assert Application.chart.nodes["in_progress"].model.initial == ("provisioning",)
 
 
 @pytest.mark.mission("APP-ERR")
@@ -82,6 +132,54 @@ def test_the_default_retry() -> None:
     assert RETRIES[-1] is DEFAULT
     policy = (DEFAULT.times, DEFAULT.base, DEFAULT.factor, DEFAULT.cap, DEFAULT.jitter)
     assert policy == (2, "1s", 2, "10s", 0.3)
+
+
+@pytest.mark.mission("APP-ERR")
+def test_every_retry_has_the_default_policy() -> None:
+    """However often a code is tried again: the waits double from 1 s, at most 10 s, give or take 30 %."""
+    policies = {
+        code: (policy.base, policy.factor, policy.cap, policy.jitter)
+        for state in Application.chart.model.states
+        if state.run
+        for policy in state.run.retry
+        for code in policy.on
+    }
+    assert {*CODES, *SIGNALS} <= policies.keys()
+    assert policies.pop("PROFILE_LOCKED") == (10_000, 2, 10_000, 0)
+    assert {*policies.values()} == {(1_000, 2, 10_000, 0.3)}
+
+
+@pytest.mark.mission("APP-ERR", "APP-ENGINE")
+def test_an_engine_backs_off_like_other_work() -> None:
+    """An engine rests about 1 s before its first retry and about 2 s before its second."""
+    waits = []
+    life = Applying("premium").until("filling_page")
+    for _ in range(2):
+        before = life.clock.now()
+        life.work_fails("selector_not_found")
+        life.rest()
+        waits.append((life.clock.now() - before).total_seconds())
+    assert [round(wait / seconds) for wait, seconds in zip(waits, (1, 2), strict=True)] == [1, 1]
+    assert all(0.7 <= wait / seconds <= 1.3 for wait, seconds in zip(waits, (1, 2), strict=True))
+    assert waits != [1, 2]
+
+
+@pytest.mark.mission("APP-DUR", "APP-TIER")
+def test_work_is_done_where_the_browser_is() -> None:
+    """All work on a task's browser, its release too, prefers the worker that has it; taking it does not."""
+    charts = (Application.chart, ApplicationCleanup.chart)
+    runs = {state.id: state.run for chart in charts for state in chart.model.states if state.run}
+    queued, release = runs.pop("queued"), runs.pop("releasing")
+    assert (queued.affinity, queued.concurrency) == (None, Limit(key="user:{userId}", most=1))
+    assert release.affinity == "browser:{taskId}"
+    assert {run.affinity for run in runs.values()} == {"browser:{instance}"}
+    life = Applying().until("filling_page")
+    (work,) = life.last(StartWork)
+    life.send(Application.cancel(by=USER))
+    (child,) = life.last(SpawnChild)
+    cleanup = Journey(ApplicationCleanup, context=child.context)
+    (last,) = [effect for effect in cleanup.effects if isinstance(effect, StartWork)]
+    assert last.affinity == work.affinity == "browser:task1"
 
 
 @pytest.mark.mission("APP-ERR")
@@ -103,7 +201,8 @@ def test_retries_back_off(state: str, code: str, waits: tuple[int, ...]) -> None
         (work,) = life.snapshot.work.values()
         assert work.due is not None
         wait = (work.due - life.clock.now()).total_seconds()
-        assert 0.7 * seconds <= wait <= min(10, 1.3 * seconds)
+        exact = 0 if code == "PROFILE_LOCKED" else 0.3
+        assert (1 - exact) * seconds <= wait <= min(10, (1 + exact) * seconds)
     life.work_fails(code)
     assert life.status == "failed"
 
@@ -185,7 +284,8 @@ def test_the_six_checkpoints_store_their_data() -> None:
     life = Applying().until("verifying")
     life.work_done({"confirmationId": "C-1", "screenshotUrl": "s"})
     stored = {each.key: each.data for each in life.effects if isinstance(each, StoreRecord)}
-    assert stored == CHECKPOINTS
+    keys = {name: f"task1:{name}" for name in CHECKPOINTS} | {"page_filled": "task1:page_filled:0"}
+    assert stored == {keys[name]: data for name, data in CHECKPOINTS.items()}
     subtypes = [each["subType"] for each in life.log("checkpoint")]
     assert subtypes == ["workflow_started", *CHECKPOINTS, "workflow_completed"]
 
@@ -224,5 +324,5 @@ def test_the_range_of_progress_of_each_phase() -> None:
 def test_who_looks_before_an_application_is_submitted(tier: str, mode: str, gate: str) -> None:
     """On the starter tier a person reviews in any mode; above, in copilot mode."""
     life = Applying(tier, mode).until("uploading")
-    life.work_done()
+    life.work_done(SENT)
     assert life.states == (gate,)

@@ -42,10 +42,13 @@ def test_dispatch_queues_the_task_and_tells_the_workers() -> None:
 @pytest.mark.mission("APP-T1", "APP-TIER")
 @pytest.mark.parametrize(
     ("fact", "value", "said"),
-    [("recentTasks", 5, "rate limit"), ("runningTasks", 2, "2 of 2"), ("usage", 11, "number 11")],
+    [("recentTasks", 6, "this is number 6"), ("runningTasks", 2, "2 of 2"), ("usage", 11, "number 11")],
 )
 def test_dispatch_is_refused_beyond_a_limit(fact: str, value: int, said: str) -> None:
-    """Rate, concurrency and plan limits each refuse the dispatch with their reason."""
+    """Rate, concurrency and plan limits each refuse the dispatch with their reason, and one less does not."""
+    life = Applying()
+    life.facts[fact] = value - 1
+    life.send(Application.dispatch())
     life = Applying()
     life.facts[fact] = value
     refusal = life.refused(Application.dispatch())
@@ -120,6 +123,10 @@ def test_a_task_that_workers_keep_losing_fails() -> None:
         assert life.status == "queued"
         life.work_fails("lost")
     assert failed_with(life) == "lost"
+    assert [(added.key, added.by) for added in life.last(AddToCounter)] == [
+        ("usage:ann", -1),
+        ("running:ann", -1),
+    ]
 
 
 @pytest.mark.mission("APP-T2")
@@ -171,7 +178,8 @@ def test_cancel_from_every_live_state(state: str, who: Actor) -> None:
     working = bool(life.snapshot.work)
     life.send(Application.cancel(by=who))
     ended(life, "cancelled")
-    assert [(added.key, added.by) for added in life.last(AddToCounter)] == [("usage:ann", -1)]
+    running = [] if state == "created" else [("running:ann", -1)]
+    assert [(added.key, added.by) for added in life.last(AddToCounter)] == [("usage:ann", -1), *running]
     assert bool(life.last(CancelWork)) == working
     assert [told.data for told in life.last(Message) if told.name == "task:cancelled"] == [
         {"taskId": "task1"}
@@ -267,7 +275,7 @@ def test_progress_per_phase_and_field() -> None:
         "provisioning": (0, "Starting browser..."),
         "navigating": (10, "Loading application page..."),
         "analyzing": (15, "Analyzing form fields..."),
-        "filling": (25, "Filling field: "),
+        "filling": (25, "Filling field: ..."),
         "uploading": (65, "Uploading resume..."),
         "reviewing": (75, "Waiting for your review..."),
         "submitting": (80, "Submitting application..."),

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cache
 from typing import Any
 
 from headway import View
-from headway.actions import live, put, spawn
+from headway.actions import add, live, put, spawn
 from headway.lifecycles.applications.error_codes import ALL
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.signals import code_of, next_engine
 from headway.statechart import model
+from headway.statechart.retry import delay
 
 Action = Callable[[View], Mapping[str, Any]]
+BACKOFF = model.Retry(base=1_000, factor=2, cap=10_000, jitter=0.3)
 
 
 @cache
@@ -35,10 +37,15 @@ def log(kind: str, data: str = "_event.data") -> model.Log:
     return model.Log(label=kind, expr=data)
 
 
-def fails(code: str) -> model.Put:
+def fails(code: str, message: str = "") -> model.Put:
     """The error of a failure that the chart itself finds."""
     known = ALL[code]
-    return put(errorCode=code, errorMessage=known.message, errorRetriable=known.retriable)
+    return put(errorCode=code, errorMessage=message or known.message, errorRetriable=known.retriable)
+
+
+def fails_shown(code: str, message: str = "") -> tuple[Action, model.Put]:
+    """The same, with the screenshot of it that the work has sent."""
+    return keep("screenshotUrl"), fails(code, message)
 
 
 def error_kept(view: View) -> Mapping[str, Any]:
@@ -52,7 +59,18 @@ def failure_kept(view: View) -> Mapping[str, Any]:
     data = view.event.data
     failures = view.context.engineFailures + 1
     kept = {"failure": data["code"], "failureMessage": data.get("message", ""), "engineFailures": failures}
-    return {**kept, **_screenshot(data)}
+    return {**kept, **_left_behind(view, data["code"]), **_screenshot(data)}
+
+
+def engine_missing(view: View) -> Mapping[str, Any]:
+    """A browser that came without an engine, for the choice of another one."""
+    failure = "ENGINE_CONNECT_FAILED"
+    return {"failure": failure, "failureMessage": "", "engineFailures": 1, **_left_behind(view, failure)}
+
+
+def _left_behind(view: View, reason: str) -> Mapping[str, Any]:
+    """What the log tells of a switch, however many engines are passed over until one connects."""
+    return {"previousEngine": view.context.engine, "switchReason": reason}
 
 
 def _screenshot(data: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -73,8 +91,7 @@ def _error(code: str, message: object) -> Mapping[str, Any]:
 def engine_chosen(view: View) -> Mapping[str, Any]:
     """The next engine, with a clean slate."""
     task = view.context
-    engine = next_engine(task.engine, task.failure)
-    return {"previousEngine": task.engine, "engine": engine, "engineFailures": 0}
+    return {"engine": next_engine(task.engine, task.failure), "engineFailures": 0}
 
 
 def switch_timed(view: View) -> Mapping[str, Any]:
@@ -82,16 +99,42 @@ def switch_timed(view: View) -> Mapping[str, Any]:
     return {"switchMs": round((view.now - view.since["engine_cascade"]).total_seconds() * 1000)}
 
 
+def form_kept(view: View) -> Mapping[str, Any]:
+    """What the analysis of a page says of the form; that of a later page adds to it."""
+    task, data = view.context, view.event.data
+    is_later = task.pageIndex > 0
+    needed = data.get("uploadNeeded", task.uploadNeeded)
+    return {
+        "platform": data.get("platform", task.platform),
+        "formFlow": {**(task.formFlow if is_later else {}), **data.get("formFlow", {})},
+        "uploadNeeded": needed or (is_later and task.uploadNeeded),
+    }
+
+
 def fields_kept(view: View) -> Mapping[str, Any]:
-    """What the work says of fields, by their names: those of earlier pages stay."""
-    known = {each.name: asdict(each) for each in view.context.fields}
-    found = {each["name"]: each for each in (view.event.data or {}).get("fields", ())}
-    return {"fields": [*{**known, **found}.values()]}
+    """What the work says of fields, by their names: those of earlier pages stay, and stay there."""
+    task = view.context
+    known = {each.name: asdict(each) for each in task.fields}
+    for each in (view.event.data or {}).get("fields", ()):
+        page = known.get(each["name"], {"page": task.pageIndex})["page"]
+        known[each["name"]] = {**each, "page": page}
+    return {"fields": [*known.values()]}
 
 
 def page_turned(view: View) -> Mapping[str, Any]:
-    """One page further."""
-    return {"pageIndex": view.context.pageIndex + 1}
+    """One page further; what the last one showed is gone."""
+    return {"pageIndex": view.context.pageIndex + 1, "captchaPresent": False}
+
+
+def hands_noted(view: View) -> Mapping[str, Any]:
+    """A person gets at the browser: while it submits, they may be the one who does."""
+    task = view.context
+    return {"takenOver": task.takenOver or task.currentStep == "submitting"}
+
+
+def doubt_kept(view: View) -> Mapping[str, Any]:
+    """What is broken off while it submits may have been submitted."""
+    return {"submitAttempted": view.context.submitAttempted or "submitting" in view.before}
 
 
 def screenshot_kept(view: View) -> Mapping[str, Any]:
@@ -106,8 +149,14 @@ def refill_counted(view: View) -> Mapping[str, Any]:
 
 def refills_given_up(view: View) -> Mapping[str, Any]:
     """The engine cannot fill these fields."""
-    failures = view.context.engineFailures + 1
-    return {"failure": "FIELD_FILL_FAILED", "failureMessage": "", "engineFailures": failures, "refills": 0}
+    failure, failures = "FIELD_FILL_FAILED", view.context.engineFailures + 1
+    given_up = {"failure": failure, "failureMessage": "", "engineFailures": failures, "refills": 0}
+    return {**given_up, **_left_behind(view, failure)}
+
+
+def retry_wait(view: View) -> timedelta:
+    """How long an engine rests before it tries again: as work does by default."""
+    return timedelta(milliseconds=delay(BACKOFF, view.context.engineFailures, view.seed))
 
 
 def gates_judged(view: View) -> Mapping[str, Any]:
@@ -123,9 +172,19 @@ def answer_kept(view: View) -> Mapping[str, Any]:
     return {"corrections": {**view.context.corrections, answer.fieldName: answer.value}}
 
 
+def edits_kept(view: View) -> Mapping[str, Any]:
+    """The user's corrections, beside those from before."""
+    return {"corrections": {**view.context.corrections, **view.payload.corrections}}
+
+
 def field_skipped(view: View) -> Mapping[str, Any]:
     """The field nobody answered."""
     return {"skippedFields": [*view.context.skippedFields, view.context.fieldName]}
+
+
+def slot_returned(view: View) -> model.Add | None:
+    """A task that was dispatched no longer counts as running."""
+    return None if view.context.status == "created" else add("running:{userId}", -1)
 
 
 def status_kept(view: View) -> Mapping[str, Any]:
@@ -204,9 +263,22 @@ def held(view: View) -> list[Mapping[str, Any]]:
     return [{"taskId": view.instance, **browser}] if task.startedAt else []
 
 
+FORM_FORGOTTEN = put(
+    pageIndex=0,
+    fields=[],
+    mismatches=[],
+    refills=0,
+    resumeUploaded=False,
+    captchaPresent=False,
+    gates={},
+    pageState={},
+    formLost=False,
+)
+"""The form is opened anew and is empty: of what was filled in, only what the user has said is kept."""
+UNIT_RETURNED = add("usage:{userId}", -1)
 STATUS = (live("state_change", data=status_change), status_kept)
 REVIEW = (live("field_review", data=review_data),)
-END = (*STATUS, end_kept, spawn("applications.cleanup", held))
+END = (slot_returned, *STATUS, end_kept, spawn("applications.cleanup", held))
 STARTED = log("checkpoint", "{subType: 'workflow_started'}")
 DONE = log("checkpoint", "{subType: 'workflow_completed'}")
 COMPLETED = (duration_kept, *END, live("completed", data=success), DONE)

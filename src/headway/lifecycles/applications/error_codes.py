@@ -63,11 +63,22 @@ WAITS = {
 
 ALL = {**CODES, **WAITS}
 
+NOT_SENT = (
+    *("selector_not_found", "selector_ambiguous", "shadow_dom_blocked", "iframe_unreachable"),
+    *("canvas_element", "captcha_detected", "budget_exceeded"),
+    *("ENGINE_CONNECT_FAILED", "SUBMIT_VALIDATION_ERROR", "SUBMIT_FAILED", "BUDGET_EXCEEDED"),
+)
+"""What fails a submission before it has gone out; after anything else it may have."""
+
+LOST = ("BROWSER_CRASH", "cdp_disconnect", "CDP_DISCONNECT")
+"""What takes the browser, or the connection to it, away."""
+
 DEFAULT = Retry(2, base="1s", factor=2, cap="10s", jitter=0.3)
 
 
 def _policy(name: str, times: int, base: str = "1s") -> Retry:
-    return Retry(times, on=name, base=base, factor=2, cap="10s", jitter=0.3)
+    jitter = 0.3 if base == "1s" else 0  # a wait that the document names is kept to the second
+    return Retry(times, on=name, base=base, factor=2, cap="10s", jitter=jitter)
 
 
 BY_CODE = (
@@ -75,6 +86,9 @@ BY_CODE = (
     *(_policy(name, signal.retries if signal.target == "same" else 0) for name, signal in SIGNALS.items()),
 )
 """How work is tried again by its code: never for what the chart handles otherwise."""
+
+FOR_SUBMISSION = _policy("SUBMIT_FAILED", CODES["SUBMIT_FAILED"].retries)
+"""A submission is tried again only where it is known that nothing went out."""
 
 RETRIES = (*BY_CODE, DEFAULT)
 """How work is tried again: by its code, else by default."""

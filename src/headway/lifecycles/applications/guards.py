@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headway import No, View
-from headway.lifecycles.applications.error_codes import ALL
-from headway.lifecycles.applications.signals import RECOVERABLE, SIGNALS, next_engine, retries_on
+from headway.lifecycles.applications.error_codes import LOST, NOT_SENT
+from headway.lifecycles.applications.signals import ENGINES, RECOVERABLE, SIGNALS, next_engine, retries_on
 from headway.statechart.model import Fact
 
 FACTS = (
@@ -14,8 +16,13 @@ FACTS = (
         key="usage:{userId}",
         meaning="applications counted against the user's plan",
     ),
-    Fact(name="recentTasks", meaning="tasks the user created in the last hour"),
-    Fact(name="runningTasks", meaning="tasks of the user that are queued, in progress or waiting"),
+    Fact(
+        name="runningTasks",
+        kind="counter",
+        key="running:{userId}",
+        meaning="tasks of the user that are queued, in progress or waiting",
+    ),
+    Fact(name="recentTasks", meaning="tasks the user created in the last hour, this one among them"),
     Fact(name="rateLimit", meaning="tasks an hour the user may create", example=10),
     Fact(name="concurrencyLimit", meaning="tasks the user may run at once", example=3),
     Fact(name="planLimit", meaning="applications the user's plan covers", example=50),
@@ -31,9 +38,9 @@ def on_a_server(view: View) -> bool | No:
 
 
 def within_rate(view: View) -> bool | No:
-    """The user's rate limit allows one more."""
+    """The user's rate limit covers this one, which is counted already."""
     recent, limit = view.facts["recentTasks"], view.facts["rateLimit"]
-    return recent < limit or No(f"rate limit: {recent} of {limit} tasks in the last hour")
+    return recent <= limit or No(f"rate limit: {limit} tasks an hour, this is number {recent}")
 
 
 def within_concurrency(view: View) -> bool | No:
@@ -48,9 +55,24 @@ def within_plan(view: View) -> bool | No:
     return usage <= limit or No(f"the plan covers {limit} applications, this is number {usage}")
 
 
+def theirs(view: View) -> bool | No:
+    """The sender is the task's user, an admin, or somebody to whom the user has left the question.
+
+    Who has neither role comes here only with a question that was delegated.
+    """
+    user, roles = view.context.userId, view.actor.roles
+    is_theirs = view.actor.id == user or "admin" in roles or "user" not in roles
+    return is_theirs or No(f"the task is {user}'s, not {view.actor.id}'s")
+
+
+def browser_there(view: View) -> bool:
+    """The browser has an address."""
+    return bool((view.event.data or {}).get("cdpUrl"))
+
+
 def browser_ready(view: View) -> bool:
-    """The browser has an address and an engine is connected."""
-    return bool(view.event.data.get("cdpUrl") and view.event.data.get("engine"))
+    """The browser has an address and a known engine is connected."""
+    return browser_there(view) and view.event.data.get("engine") in ENGINES
 
 
 def page_settled(view: View) -> bool:
@@ -69,8 +91,8 @@ def files_on_page(view: View) -> bool:
 
 
 def resume_sent(view: View) -> bool:
-    """The resume was among the files of the page."""
-    return bool(view.event.data.get("resumeUploaded"))
+    """The resume was uploaded."""
+    return bool((view.event.data or {}).get("resumeUploaded"))
 
 
 def mismatched(view: View) -> bool:
@@ -99,8 +121,8 @@ def copilot(view: View) -> bool:
 
 
 def required_filled(view: View) -> bool:
-    """No required field is empty."""
-    return all(field.value for field in view.context.fields if field.required)
+    """No required field is empty, other than those for files."""
+    return not any(field.is_missing for field in view.context.fields)
 
 
 def upload_due(view: View) -> bool:
@@ -130,8 +152,32 @@ def failed_as(view: View) -> str:
 
 def in_doubt(view: View) -> bool:
     """Nothing says that the submission has not gone out."""
-    code = failed_as(view)
-    return code == "timeout" or code not in {**ALL, **SIGNALS}
+    return failed_as(view) not in {*NOT_SENT, *LOST}
+
+
+def at_submission(view: View) -> bool:
+    """The engines were about to submit."""
+    return bool(view.context.currentStep == "submitting")
+
+
+def form_lost(view: View) -> bool:
+    """The form went with its browser, and was not submitted before."""
+    return bool(view.context.formLost and not view.context.submitAttempted)
+
+
+def edits_earlier_page(view: View) -> bool:
+    """A value is corrected that stands on a page before this one."""
+    return _earlier(view, view.payload.corrections)
+
+
+def rejects_earlier_page(view: View) -> bool:
+    """A value is rejected that stands on a page before this one."""
+    return _earlier(view, view.event.data.get("validationErrors", ()))
+
+
+def _earlier(view: View, names: Collection[str]) -> bool:
+    task = view.context
+    return any(field.name in names and field.page < task.pageIndex for field in task.fields)
 
 
 def over_budget(view: View) -> bool | No:
@@ -150,9 +196,19 @@ def restarts_left(view: View) -> bool:
     return view.counters["restarts"] < MOST_RESTARTS
 
 
+def browser_dead(view: View) -> bool:
+    """The browser is lost, not only its connection."""
+    return failed_as(view) == "BROWSER_CRASH" or _target(view) == "restart"
+
+
 def browser_gone(view: View) -> bool:
     """The browser must be started anew, and that was not done too often."""
-    return (failed_as(view) == "BROWSER_CRASH" or _target(view) == "restart") and restarts_left(view)
+    return browser_dead(view) and restarts_left(view)
+
+
+def still_there(view: View) -> bool:
+    """The browser lives, though its work has failed."""
+    return not browser_dead(view)
 
 
 def browser_unplugged(view: View) -> bool:

@@ -13,11 +13,11 @@ LEAST_CONFIDENCE = 0.4
 
 def judge(fields: Sequence[Field], *, resume_uploaded: bool, captcha_present: bool) -> dict[str, Any]:
     """The result of all five gates: passed, failures, overallConfidence and lowConfidenceFields."""
-    filled = [field for field in fields if field.value]
+    filled = [field for field in fields if field.value and not field.is_file]
     average = sum(field.confidence for field in filled) / len(filled) if filled else 0.0
     low = [field for field in filled if field.confidence < LEAST_CONFIDENCE]
     gates = {
-        "required_fields": all(field.value for field in fields if field.required),
+        "required_fields": not any(field.is_missing for field in fields),
         "average_confidence": average >= LEAST_AVERAGE,
         "low_confidence": not low,
         "resume_uploaded": resume_uploaded,

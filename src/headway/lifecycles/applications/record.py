@@ -8,17 +8,33 @@ from typing import Any, Literal
 
 Tier = Literal["free", "starter", "pro", "premium"]
 Mode = Literal["copilot", "autopilot"]
+Engine = Literal["dom", "cua", "vision"]
 
 
 @dataclass(frozen=True)
 class Field:
-    """A field of the form: what was filled in, how sure that is, and where it came from."""
+    """A field of the form: what was filled in, how sure that is, where it came from, and on which page it is.
+
+    Its type is text, select, checkbox or another one; `file` is what an upload fills.
+    """
 
     name: str
     value: str = ""
     confidence: float = 0.0
     source: str = ""
     required: bool = False
+    type: str = "text"
+    page: int = 0
+
+    @property
+    def is_file(self) -> bool:
+        """Whether an upload fills it."""
+        return self.type == "file"
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether something must be filled in that is not."""
+        return self.required and not self.value and not self.is_file
 
 
 @dataclass(frozen=True)
@@ -42,7 +58,7 @@ class Task:
 
     profileId: str = ""
     cdpUrl: str = ""
-    engine: str = "dom"
+    engine: Engine = "dom"
     liveViewUrl: str = ""
     platform: str = ""
     formFlow: dict[str, Any] = field(default_factory=dict)
@@ -56,6 +72,8 @@ class Task:
     gates: dict[str, Any] = field(default_factory=dict)
     validationErrors: dict[str, str] = field(default_factory=dict)
     submitAttempted: bool = False
+    takenOver: bool = False
+    formLost: bool = False
     confirmationId: str = ""
     confirmationPage: bool = False
     screenshotUrl: str = ""
@@ -64,6 +82,7 @@ class Task:
     failureMessage: str = ""
     engineFailures: int = 0
     previousEngine: str = ""
+    switchReason: str = ""
     switchMs: int = 0
     pageState: dict[str, Any] = field(default_factory=dict)
 

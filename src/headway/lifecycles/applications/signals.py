@@ -52,13 +52,13 @@ ENGINES = {"dom": 2, "cua": 1, "vision": 2}
 
 def retries_on(engine: str, failure: str) -> int:
     """How often the same engine may try again after this failure."""
-    return min(RECOVERABLE[failure].retries, ENGINES.get(engine, 0))
+    return min(RECOVERABLE[failure].retries, ENGINES[engine])
 
 
 def next_engine(engine: str, failure: str) -> str | None:
     """The engine to switch to, or None when none is left."""
     order = list(ENGINES)
-    following = order[order.index(engine) + 1 :] if engine in order else []
+    following = order[order.index(engine) + 1 :]
     if RECOVERABLE[failure].target == "vision":
         following = [each for each in following if each == "vision"]
     return following[0] if following else None

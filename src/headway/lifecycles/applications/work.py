@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway import Retry, Run
-from headway.lifecycles.applications.error_codes import BY_CODE, DEFAULT, RETRIES
+from headway.lifecycles.applications.error_codes import DEFAULT, FOR_SUBMISSION, RETRIES
 from headway.lifecycles.applications.signals import SIGNALS
 
 
@@ -41,7 +41,7 @@ READ_BACK = _browser("read_back", "120s")
 FIND_NAVIGATION = _browser("find_navigation", "30s")
 CLICK_NEXT = _browser("click_next", "30s", *SIGNALS, "NAVIGATION_ERROR", timeout_code="NAVIGATION_ERROR")
 UPLOAD_RESUME = _browser("upload_resume", "120s", *SIGNALS, "UPLOAD_FAILED", timeout_code="UPLOAD_FAILED")
-CHECK_CAPTCHA = _browser("check_captcha", "180s")
+CHECK_CAPTCHA = _browser("check_captcha", "180s", timeout_code="CAPTCHA_TIMEOUT")
 SUBMIT = _browser(
     "submit",
     "300s",
@@ -50,10 +50,10 @@ SUBMIT = _browser(
     "SUBMIT_FAILED",
     "lost",
     timeout_code="unsure",
-    retry=BY_CODE,  # what nobody has foreseen may have happened after the click
+    retry=(FOR_SUBMISSION,),  # whatever else happens may have happened after the click
 )
 VERIFY = _browser("verify", "30s", "VERIFICATION_FAILED", timeout_code="VERIFICATION_FAILED")
-RELEASE_BROWSER = Run("release_browser", timeout="30s", retry=DEFAULT)
+RELEASE_BROWSER = Run("release_browser", timeout="30s", retry=DEFAULT, affinity="browser:{taskId}")
 
 CAPTURE_PAGE = _browser("capture_page_state", "30s")
 DISCONNECT_ENGINE = _browser("disconnect_engine", "30s")
