@@ -102,6 +102,8 @@ class Runner:
     """
 
     timeout_seconds: float = 300
+    hook_timeout_seconds: float = 3_600
+    """How long `prepare` and `after_all_completed` may take; `timeout_seconds` is for one process."""
     max_retries: int = 3
     retryable: tuple[type[Exception], ...] = ()
     """Errors that are transient, besides TransientError, ConnectionError and TimeoutError."""
@@ -148,6 +150,7 @@ class Runners:
         if name in self._known:
             raise InputError(f"two runners are called {name}")
         _require_limits(runner.timeout_seconds, runner.max_retries)
+        _require_limits(runner.hook_timeout_seconds, None)
         self._known[name] = runner
 
     def include(self, others: Runners) -> None:
@@ -202,7 +205,9 @@ def _first(own: Any, usual: Any) -> Any:
 
 def _require_limits(seconds: Any, retries: Any) -> None:
     if seconds is not None and not (_is_number(seconds, (int, float)) and 0 < seconds <= LONGEST_SECONDS):
-        raise InputError(f"a process may take more than 0 and at most {LONGEST_SECONDS:,} s, not {seconds!r}")
+        raise InputError(
+            f"a process or hook may take more than 0 and at most {LONGEST_SECONDS:,} s, not {seconds!r}"
+        )
     if retries is not None and not (_is_number(retries, (int,)) and 0 <= retries <= MOST_RETRIES):
         raise InputError(f"a process has 0 to {MOST_RETRIES:,} retries, not {retries!r}")
 
