@@ -78,3 +78,29 @@ class Nothing(Runner):
 
     def prepare(self, run: RunTask) -> None:
         """Name no process."""
+
+
+@runners("bulky")
+class Bulky(Runner):
+    """Brings out so many bytes as its config says, or tells how many it got."""
+
+    def run(self, process: ProcessTask) -> list[Any]:
+        """In artifacts that are just not too large."""
+        if "bytes" in process.config:
+            return [
+                f"{number} of {process.name}".ljust(process.config["bytes"] // 4 - 2) for number in range(4)
+            ]
+        return [sum(map(len, process.input_artifacts))]
+
+    async def after_all_completed(self, run: RunTask) -> list[Any]:
+        """Bring out all that was made."""
+        return [item async for each in run.processes() for item in each.artifacts]
+
+
+@runners("one-each")
+class OneEach(Bulky):
+    """Has a process for each artifact."""
+
+    def prepare(self, run: RunTask) -> None:
+        """One each."""
+        run.add(*(Process(str(number), [item]) for number, item in enumerate(run.input_artifacts)))

@@ -191,8 +191,8 @@ class TaskRun(
     )
     hook_failed = completing.on_error.computes(Failed, do=(*ERROR, LET_GO), sets="failed_at")
 
-    # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone; one whose
-    # hook is called when that has ended, or at once when it is told again.
+    # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone; a hook
+    # is let finish, unless the run is told to stop once more.
     stop = (
         deleting.stay(by=USER, do=HOLD)
         | completing.computes(Stopped, by=USER, when="held", do=LET_GO, sets="stopped_at")
@@ -240,9 +240,9 @@ class WorkflowRun(
     resumed = (Failed | Running).always.stay(when=ALL_RESUMED, do=RESUMED)
     begin = Pending.always.computes(Running, when=("at_once", is_sound), do=BEGIN_READY, sets="started_at")
     start = Pending.computes(Running, by=USER, when=is_sound, do=BEGIN_READY, sets="started_at")
-    node_complete = (Running | Failed).stay(
-        by="system", when=names_a_node, do=NODE_COMPLETE
-    ) | Stopped.stay(by="system", when=(names_a_node, "!held"), do=NODE_COMPLETE)
+    node_complete = (Running | Failed).stay(by="system", when=names_a_node, do=NODE_COMPLETE) | Stopped.stay(
+        by="system", when=(names_a_node, "!held"), do=NODE_COMPLETE
+    )
     late_node = (Stopped | Completed).stay(
         event="node_complete", by="system", when=names_a_node, do=keep_artifacts
     )

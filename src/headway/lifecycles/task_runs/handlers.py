@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from headway.errors import InputError
-from headway.lifecycles.task_runs.artifacts import ArtifactTooLargeError, checked_artifacts
+from headway.lifecycles.task_runs.artifacts import ArtifactTooLargeError, Inheritance, checked_artifacts
 from headway.lifecycles.task_runs.rules import TIMEOUT
 from headway.lifecycles.task_runs.runners import (
     ProcessTask,
@@ -60,14 +60,16 @@ def _handler(calling: Calling, runners: Runners) -> Callable[[Work], Awaitable[R
 
 async def _prepare(runners: Runners, work: Work) -> Result:
     runner, run = await _run_task(runners, work)
+    given = Inheritance(run.input_artifacts)
     await _called(work, runner.prepare, run, runner.hook_timeout_seconds)
-    return _added(runner, run)
+    return _added(runner, run, given)
 
 
 async def _after_all(runners: Runners, work: Work) -> Result:
     runner, run = await _run_task(runners, work)
+    given = Inheritance(run.input_artifacts)
     artifacts = await _called(work, runner.after_all_completed, run, runner.hook_timeout_seconds)
-    return _added(runner, run) if run.added else {"artifacts": checked_artifacts(artifacts)}
+    return _added(runner, run, given) if run.added else {"artifacts": checked_artifacts(artifacts)}
 
 
 async def _run(runners: Runners, work: Work) -> Result:
@@ -95,8 +97,8 @@ async def _run_task(runners: Runners, work: Work) -> tuple[Runner, RunTask]:
     return _runner(runners, data["runner"]), RunTask(work, data)
 
 
-def _added(runner: Runner, run: RunTask) -> dict[str, Any]:
-    return {"processes": [process_data(each, runner) for each in run.added]}
+def _added(runner: Runner, run: RunTask, given: Inheritance) -> dict[str, Any]:
+    return {"processes": [process_data(each, runner, given) for each in run.added]}
 
 
 def _runner(runners: Runners, name: str) -> Runner:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.lifecycles.task_runs.artifacts import joined
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
 
@@ -64,7 +65,7 @@ class RunData:
     """A task run; its processes are counted by status, its errors with theirs, by the engine.
 
     One that is `held` was stopped while it starts over or while its hook is called: it does not prepare anew,
-    and what the hook adds is stopped. One that is `resuming` has stopped processes that have not heard of it yet.
+    and what the hook adds is stopped. One that is `resuming` has processes that have not heard of it yet.
     """
 
     node: str = ""
@@ -88,8 +89,8 @@ class RunData:
 class WorkflowData:
     """A workflow run: each node of its graph with the nodes it waits for, and what each has brought out.
 
-    `tasks` are what each node's task run begins with; one that is `held` begins no further nodes, and one that
-    is `resuming` has stopped task runs that have not heard of it yet.
+    `tasks` are what each node's task run begins with. One that is `held` begins no further nodes; one that is
+    `resuming` has task runs that have not heard of it yet.
     """
 
     graph: dict[str, list[str]] = field(default_factory=dict)
@@ -135,8 +136,17 @@ def adds_processes(view: View) -> bool | No:
 
 def prepared_processes(view: View) -> list[dict[str, Any]]:
     """The processes the runner has prepared; they wait until the run continues."""
-    own = {"runner": view.context.runner, "phase": view.context.phase + 1}
-    return [{**each, **own} for each in _said(view)["processes"]]
+    run = view.context
+    own = {"runner": run.runner, "phase": run.phase + 1}
+    return [{**_with_inputs(each, run.input_artifacts), **own} for each in _said(view)["processes"]]
+
+
+def _with_inputs(process: dict[str, Any], given: list[Any]) -> dict[str, Any]:
+    """A process with what it inherits of what its run was given."""
+    if "inherits" not in process:
+        return process
+    rest = {key: value for key, value in process.items() if key != "inherits"}
+    return {**rest, "input_artifacts": joined(process.get("input_artifacts", []), process["inherits"], given)}
 
 
 def added_processes(view: View) -> list[dict[str, Any]]:

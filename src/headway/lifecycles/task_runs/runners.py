@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from headway.errors import InputError, shown
-from headway.lifecycles.task_runs.artifacts import checked_artifacts
+from headway.lifecycles.task_runs.artifacts import Inheritance
 from headway.lifecycles.task_runs.rules import RETRYABLE
 from headway.worker import Work
 
@@ -178,11 +178,13 @@ class Runners:
             raise InputError(f"there is no runner {name!r}; there are: {', '.join(self.names) or 'none'}")
 
 
-def process_data(process: Process, runner: Runner) -> dict[str, Any]:
+def process_data(process: Process, runner: Runner, inheritance: Inheritance) -> dict[str, Any]:
     """What a process begins with; what is as usual is left out, so that thousands fit into one event."""
+    own, pieces = inheritance.split(process.input_artifacts)
     given = {
         "name": process.name,
-        "input_artifacts": checked_artifacts(process.input_artifacts),
+        "input_artifacts": own,
+        "inherits": pieces,
         "config": dict(process.config),
         "timeout_seconds": _first(process.timeout_seconds, runner.timeout_seconds),
         "max_retries": _first(process.max_retries, runner.max_retries),
@@ -193,6 +195,7 @@ def process_data(process: Process, runner: Runner) -> dict[str, Any]:
 USUAL = {
     "name": "",
     "input_artifacts": [],
+    "inherits": [],
     "config": {},
     "timeout_seconds": Runner.timeout_seconds,
     "max_retries": Runner.max_retries,
