@@ -34,11 +34,14 @@ class Listed(Runner):
         """Do what the config says."""
         calls[process.name] += 1
         does = process.config.get("does", "")
+        if does == "tell":
+            process.work.progress(0.5, "half of it")
+            await asyncio.Event().wait()
         if does == "hang" and process.restarts < process.config.get("times", 99):
             await asyncio.Event().wait()
         if does == "flicker" and process.restarts < process.config["times"]:
             raise TransientError("not yet")
-        if does == "fail":
+        if does == "fail" and calls[process.name] <= process.config.get("times", 99):
             raise ValueError("no good")
         if does == "large":
             return ["x" * 200_000]
@@ -58,6 +61,36 @@ class Listed(Runner):
 def _break(run: RunTask, method: str) -> None:
     if run.config.get("breaks") == method:
         raise InputError(f"{method} is broken")
+
+
+@runners("slow")
+class Slow(Listed):
+    """Hangs in the method that its config names, which has little time."""
+
+    hook_timeout_seconds = 0.05
+
+    async def prepare(self, run: RunTask) -> None:
+        """Name what is listed, or hang."""
+        await _hang(run, "prepare")
+        await super().prepare(run)
+
+    async def after_all_completed(self, run: RunTask) -> list[Any] | None:
+        """Bring out what was made, or hang."""
+        await _hang(run, "hook")
+        return await super().after_all_completed(run)
+
+
+@runners("patient")
+class Patient(Slow):
+    """The same with an hour for each."""
+
+    hook_timeout_seconds = 3_600
+
+
+async def _hang(run: RunTask, method: str) -> None:
+    calls[f"{method} hangs"] += 1
+    if run.config.get("hangs") == method:
+        await asyncio.Event().wait()
 
 
 @runners("threaded")

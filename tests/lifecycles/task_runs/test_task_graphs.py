@@ -95,6 +95,24 @@ async def test_a_branch_that_fails_leaves_the_others_to_finish(office: Office) -
     await office.when(f"/task-runs/{bad['id']}", lambda it: calls["bad"] == 2 and it["status"] == "Failed")
 
 
+@pytest.mark.mission("TSK-F5", "TSK-ERR")
+async def test_the_rest_follows_when_a_failed_run_is_restarted_and_completes(office: Office) -> None:
+    """What waited for it begins with what it brings out now, and the workflow is done."""
+    nodes = {
+        "bad": node("bad", does="fail", times=1),
+        "good": node("good"),
+        "end": node("end", "bad", "good"),
+    }
+    path = await begin(office, nodes)
+    flow = await office.when(path, lambda it: "good" in it["artifacts"] and it["status"] == "Failed")
+    assert (flow["begun"], flow["allowed_actions"]) == (["bad", "good"], ["stop"])
+    bad = (await runs(office, path))["bad"]
+    assert (await office.apply(f"/task-runs/{bad['id']}", "restart")).status_code == 200
+    flow = await office.until(path, "Completed")
+    assert flow["artifacts"] == {"bad": ["bad of 0"], "good": ["good of 0"], "end": ["end of 2"]}
+    assert (flow["failed_at"], flow["task_runs_by_status"]) == (None, {"Completed": 3})
+
+
 @pytest.mark.mission("TSK-F4", "TSK-M")
 async def test_a_workflow_is_stopped_and_resumed_as_a_whole(office: Office) -> None:
     """Stop halts the runs and lets no node begin; resume goes on where it was."""

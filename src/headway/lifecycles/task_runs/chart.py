@@ -100,6 +100,7 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     Running = State(
         where="!completed_at",
         run=Run("run_process", timeout=LONGEST_PROCESS, errors=(*RETRYABLE, *PERMANENT, TIMEOUT)),
+        says="{message}",
         meaning="handed to the workers",
     )
     Completed = State(where="true", meaning="finished")
