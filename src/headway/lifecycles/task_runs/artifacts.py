@@ -44,7 +44,9 @@ class Inheritance:
 
     def split(self, artifacts: Iterable[Any] | None) -> tuple[list[Any], list[Piece]]:
         """What is a process's own, checked as `checked_artifacts` does, and what it inherits."""
-        kept: list[Any] = as_json(list(artifacts or ()))
+        if not artifacts:
+            return [], []
+        kept: list[Any] = as_json(list(artifacts))
         own, sizes, pieces = [], [], list[Piece]()
         for place, artifact in enumerate(kept):
             text = encode(artifact)
