@@ -11,7 +11,8 @@ from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.statechart.check import check
 from headway.statechart.define import Statechart
 from headway.statechart.effects import CancelWork, StartWork
-from headway.statechart.snapshot import Event, child_changed, person
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import Event, Snapshot, child_changed, person
 from headway.statechart.step import Step, step
 from tests.lifecycles.processes import go
 from tests.lifecycles.world import World
@@ -170,6 +171,167 @@ def test_stop_and_resume_a_run() -> None:
     assert (world.status(), world.of["it"].children) == ("Running", {"Pending": 2})
     world.pass_time(1)
     assert world.of["it"].children == {"Running": 2}
+
+
+@pytest.mark.mission("TSK-F4", "TSK-UP")
+@pytest.mark.parametrize("fate", ["refused", "stop"])
+def test_stop_reaches_what_would_be_tried_again_beside_an_ended_process(fate: str) -> None:
+    """A run that is Failed or Stopped by one process is stopped as a whole, while another may begin again."""
+    world = run_with("ended", "flickering")
+    ended, flickering = world.children()
+    go(world, "network_error", to=flickering)
+    go(world, fate, to=ended)
+    was = world.status()
+    assert was == {"refused": "Failed", "stop": "Stopped"}[fate]
+    world.send(TaskRun.stop(by=ANN))
+    world.pass_time(10)
+    assert (world.status(), world.status(flickering)) == (was, "Stopped")
+    assert world.refused(TaskRun.stop(by=ANN)).code == "guard"
+
+
+@pytest.mark.mission("TSK-F4", "TSK-M")
+def test_a_run_that_was_stopped_beside_a_failed_process_is_resumed() -> None:
+    """What was stopped goes on to its end; then the run is Failed again by the process that failed."""
+    world = run_with("bad", "good")
+    bad, good = world.children()
+    go(world, "refused", to=bad)
+    world.send(TaskRun.stop(by=ANN))
+    assert (world.status(), world.status(good)) == ("Failed", "Stopped")
+    world.send(TaskRun.resume(by=ANN))
+    world.pass_time(1)
+    assert (world.status(), world.status(good)) == ("Running", "Running")
+    go(world, "done", to=good)
+    assert (world.status(), world.status(bad)) == ("Failed", "Failed")
+    assert world.refused(TaskRun.resume(by=ANN)).objections[0].reason == "no process is stopped"
+
+
+def taken(world: World, *events: Event) -> list[Snapshot]:
+    """The run after each of these events, which come one by one, as where messages take time."""
+    found = [world.of["it"]]
+    for event in events:
+        after = step(TaskRun, found[-1], event, world.now)
+        assert isinstance(after, Step), after
+        found.append(after.snapshot)
+    return found[1:]
+
+
+@pytest.mark.mission("TSK-M", "TSK-UP")
+def test_a_resumed_run_is_not_stopped_again_by_those_who_have_not_heard_of_it() -> None:
+    """While processes hear of it one by one the run stays Running; a stop after that counts as ever."""
+    world = run_with("a", "b", "c")
+    first, second, third = world.children()
+    world.send(TaskRun.stop(by=ANN))
+    heard = [child_changed(each, "Stopped", "Pending") for each in (first, second, third)]
+    later = [child_changed(first, "Pending", "Stopped")]
+    after = taken(world, TaskRun.resume(by=ANN), *heard, *later)
+    assert [each.states for each in after] == [("processing",)] * 4 + [("Stopped",)]
+    assert [each.context["stopped_at"] is None for each in after] == [True] * 4 + [False]
+    again = step(TaskRun, after[1], TaskRun.resume(by=ANN), world.now)
+    assert isinstance(again, Refusal)
+    assert again.code == "already"
+
+
+@pytest.mark.mission("TSK-F4", "TSK-M")
+def test_a_run_that_is_stopped_while_it_is_resumed_is_stopped() -> None:
+    """Those who have not heard of the resume count as stopped again, and so do all others in the end."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    world.send(TaskRun.stop(by=ANN))
+    moves = [(first, "Stopped", "Pending"), (second, "Stopped", "Pending")]
+    back = [(first, "Pending", "Stopped"), (second, "Pending", "Stopped")]
+    news = [child_changed(*each) for each in (*moves, *back)]
+    after = taken(world, TaskRun.resume(by=ANN), news[0], TaskRun.stop(by=ANN), *news[1:])
+    assert after[1].states == ("processing",)
+    assert (after[-1].states, after[-1].children) == (("Stopped",), {"Stopped": 2})
+
+
+@pytest.mark.mission("TSK-UP", "TSK-M")
+def test_a_process_that_is_stopped_while_its_run_is_resumed_stops_it_in_the_end() -> None:
+    """The run goes on with the others, and is Stopped when nothing else is under way."""
+    world = run_with("a", "b")
+    first, second = world.children()
+    world.send(TaskRun.stop(by=ANN))
+    after = taken(
+        world,
+        TaskRun.resume(by=ANN),
+        child_changed(first, "Stopped", "Pending"),
+        child_changed(first, "Pending", "Stopped"),
+        child_changed(second, "Stopped", "Pending"),
+        child_changed(second, "Pending", "Running"),
+        child_changed(second, "Running", "Completed"),
+    )
+    assert (after[-2].states, after[-1].states) == (("processing",), ("Stopped",))
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-F4")
+def test_what_a_hook_adds_after_a_stop_is_stopped() -> None:
+    """The hook is let finish; its processes do not begin until the run is resumed."""
+    world = run_with("a")
+    go(world, "done", to=world.children()[0])
+    world.send(TaskRun.stop(by=ANN))
+    assert world.of["it"].states == ("completing",)
+    world.done(processes=[{"name": "b"}, {"name": "c"}])
+    added = world.children()[1:]
+    assert [world.status(each) for each in ("it", *added)] == ["Stopped"] * 3
+    world.pass_time(10)
+    assert not [each for each in world.found(StartWork) if each.handler == "run_process"][1:]
+    world.send(TaskRun.resume(by=ANN))
+    world.pass_time(1)
+    assert [world.status(each) for each in ("it", *added)] == ["Running"] * 3
+    for each in added:
+        go(world, "done", to=each)
+    world.done(processes=[{"name": "d"}])
+    assert world.status(world.children()[-1]) == "Running"
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-F4")
+def test_a_second_stop_ends_a_hook_which_is_called_again_after_resume() -> None:
+    """A hook that hangs does not keep a run from being stopped."""
+    world = run_with("a")
+    go(world, "done", to=world.children()[0])
+    world.send(TaskRun.stop(by=ANN))
+    world.send(TaskRun.stop(by=ANN))
+    assert (world.status(), len(world.found(CancelWork))) == ("Stopped", 1)
+    world.send(TaskRun.resume(by=ANN))
+    assert world.of["it"].states == ("completing",)
+    world.done(processes=[{"name": "b"}])
+    assert world.status(world.children()[-1]) == "Running"
+
+
+@pytest.mark.mission("TSK-HOOK", "TSK-F2")
+@pytest.mark.parametrize("work", ["prepare_task_processes", "after_all_processes_completed"])
+def test_a_runner_that_takes_too_long_fails_the_run(work: str) -> None:
+    """`prepare` and the hook have a limit that the engine keeps, and are called three times in all."""
+    world = run_with("a", continued=False)
+    if work == "prepare_task_processes":
+        world = World(TaskRun, TaskProcess)
+        world.create(TaskRun)
+    else:
+        world.send(TaskRun.continue_(by=ANN))
+        go(world, "done", to=world.children()[0])
+    begun = world.found(StartWork)[-1]
+    assert (begun.handler, begun.timeout) == (work, 24 * 3_600_000)
+    for _ in range(3):
+        world.failed("timeout", message="it took longer than 1 s")
+    assert (world.status(), world.of["it"].context["error"]) == ("Failed", "timeout: it took longer than 1 s")
+
+
+@pytest.mark.mission("TSK-M")
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_run_is_continued_before_it_is_prepared(restarted: bool) -> None:  # noqa: FBT001 - a case
+    """It begins as soon as it is prepared, also when it starts over; who continues it twice is refused."""
+    world = run_with("old", continued=False) if restarted else World(TaskRun, TaskProcess)
+    if restarted:
+        world.of["it"] = taken(world, TaskRun.restart(by=ANN))[0]
+        assert world.of["it"].states == ("deleting",)
+    else:
+        world.create(TaskRun)
+    world.send(TaskRun.continue_(by=ANN))
+    assert (world.status(), world.refused(TaskRun.continue_(by=ANN)).code) == ("Pending", "guard")
+    if restarted:
+        world.send(child_changed(world.children()[0], "Pending", "Deleted"))
+    world.done(processes=[{"name": "a"}])
+    assert (world.status(), world.status(world.children()[-1])) == ("Running", "Running")
 
 
 @pytest.mark.mission("TSK-HOOK", "TSK-M")

@@ -148,6 +148,102 @@ def test_a_workflow_stopped_before_it_hears_of_a_node(nodes_left: bool, order: s
         assert (resumed.snapshot.states, resumed.snapshot.context["begun"]) == (("Running",), ["a", "b"])
 
 
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+def test_stop_of_a_workflow_reaches_a_run_with_a_failed_process() -> None:
+    """Another branch runs, and a run is Failed while one of its processes would be tried again: both stop."""
+    world = workflow({"a": [], "b": []})
+    a, b = runs(world)["a"], runs(world)["b"]
+    world.done(a, processes=[{"name": "bad"}, {"name": "flickering"}])
+    world.done(b, processes=[{"name": "other"}])
+    bad, flickering = world.children(a)
+    go(world, "network_error", to=flickering)
+    go(world, "refused", to=bad)
+    assert (world.status(a), world.status()) == ("Failed", "Running")
+    world.send(WorkflowRun.stop(by=ANN))
+    world.pass_time(10)
+    assert (world.status(flickering), world.status(b), world.status()) == ("Stopped", "Stopped", "Failed")
+    world.send(WorkflowRun.resume(by=ANN))
+    world.pass_time(1)
+    assert [world.status(each) for each in (flickering, a, b, "it")] == ["Running"] * 4
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+@pytest.mark.parametrize("fate", ["refused", "stop"])
+def test_a_workflow_that_is_failed_or_stopped_by_one_run_is_stopped_as_a_whole(fate: str) -> None:
+    """A node that is being prepared does not begin after the stop, until the workflow is resumed."""
+    world = workflow({"ended": [], "slow": []})
+    ended, slow = runs(world)["ended"], runs(world)["slow"]
+    world.done(ended, processes=[{"name": "p"}])
+    go(world, fate, to=world.children(ended)[0])
+    was = {"refused": "Failed", "stop": "Stopped"}[fate]
+    assert (world.status(), world.of[slow].states) == (was, ("preparing",))
+    world.send(WorkflowRun.stop(by=ANN))
+    assert (world.status(), world.status(slow)) == (was, "Stopped")
+    assert world.refused(WorkflowRun.stop(by=ANN)).code == "guard"
+    world.send(WorkflowRun.resume(by=ANN))
+    assert world.of[slow].states == ("preparing",)
+
+
+@pytest.mark.mission("TSK-WF", "TSK-M")
+def test_a_workflow_in_which_nothing_was_stopped_is_not_resumed() -> None:
+    """One that has failed has nothing to go on with, and says so."""
+    world = workflow({"bad": []})
+    fail(world, "bad")
+    refusal = world.refused(WorkflowRun.resume(by=ANN))
+    assert (refusal.code, refusal.objections[0].reason) == ("guard", "nothing of it was stopped")
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+def test_a_resumed_workflow_is_not_stopped_again_by_runs_that_have_not_heard_of_it() -> None:
+    """While its runs hear of it one by one it stays Running, also when the first is only being prepared."""
+    world = workflow({"a": [], "b": []})
+    world.send(WorkflowRun.stop(by=ANN))
+    assert world.of["it"].children == {"Stopped": 2}
+    snapshot, seen = world.of["it"], []
+    news = [child_changed(run, "Stopped", "Pending") for run in runs(world).values()]
+    for event in (WorkflowRun.resume(by=ANN), *news):
+        after = step(WorkflowRun, snapshot, event, world.now)
+        assert isinstance(after, Step)
+        snapshot = after.snapshot
+        seen.append((snapshot.states, snapshot.context["stopped_at"], snapshot.context["resuming"]))
+    running = ("Running",)
+    assert seen == [(running, None, True), (running, None, True), (running, None, False)]
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F4")
+def test_a_node_begins_although_the_workflow_is_stopped_by_another_run() -> None:
+    """Only one run was stopped: what comes after a node that is done, or skipped, need not wait for it."""
+    world = workflow({"a": [], "b": [], "c": ["b"]})
+    a, b = runs(world)["a"], runs(world)["b"]
+    world.send(TaskRun.stop(by=ANN), a)
+    assert world.status() == "Stopped"
+    world.done(b, processes=[])
+    assert (world.status(b), "c" in runs(world)) == ("Skipped", True)
+    finish(world, "c")
+    assert world.status() == "Stopped"
+    world.send(TaskRun.resume(by=ANN), a)
+    finish(world, "a")
+    assert world.status() == "Completed"
+
+
+@pytest.mark.mission("TSK-WF", "TSK-F5", "TSK-ERR")
+def test_the_rest_follows_when_a_failed_run_is_restarted_and_completes() -> None:
+    """What waited for it begins with what it brings out, and the workflow is done."""
+    world = workflow({"bad": [], "good": [], "after": ["bad", "good"]})
+    finish(world, "good", "from good")
+    fail(world, "bad")
+    assert (world.status(), set(runs(world))) == ("Failed", {"bad", "good"})
+    bad = runs(world)["bad"]
+    world.send(TaskRun.restart(by=ANN), bad)
+    world.done(bad, processes=[{"name": "again"}])
+    assert world.status() == "Running"
+    go(world, "done", to=world.children(bad)[-1])
+    world.done(bad, artifacts=["mended"])
+    assert world.of[runs(world)["after"]].context["input_artifacts"] == ["mended", "from good"]
+    finish(world, "after")
+    assert (world.status(), world.of["it"].context["failed_at"]) == ("Completed", None)
+
+
 @pytest.mark.mission("TSK-WF", "TSK-F5")
 def test_a_run_restarted_in_a_completed_workflow_opens_it_until_it_is_done() -> None:
     """The workflow runs while the run does, completes with its new artifacts, and begins nothing twice."""

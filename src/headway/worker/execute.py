@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from logging import getLogger
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from headway.engine.orders import Answer
 from headway.engine.trace import CURRENT
@@ -78,12 +78,13 @@ class Execution:
 
     async def _perform(self, running: Running, loop: asyncio.AbstractEventLoop) -> object:
         """Run the handler; its outcome, whatever it does."""
-        handler, work = self._handlers[running.row.handler], Work(running, self._lent, loop)
+        handler = self._handlers[running.row.handler]
+        work = Work(running, self._lent, self._threads, loop)
         try:
             if running.row.affinity is not None:
                 await self._look_for_resource(running, running.row.affinity)
             if running.in_thread:
-                return await self._in_thread(running, handler.function, work)
+                return await work.in_thread(handler.function, work)
             return await handler.function(work)
         except asyncio.CancelledError as error:
             task = running.task
@@ -96,14 +97,6 @@ class Execution:
     async def _look_for_resource(self, running: Running, affinity: str) -> None:
         name = (running.row.tenant, affinity)
         running.resource_lost = await self._lent.resources.is_lost(name)
-
-    async def _in_thread(self, running: Running, function: Callable[[Work], Any], work: Work) -> object:
-        """Call in a thread, which goes on when the task is cancelled; then nobody hears of its result."""
-        running.thread = self._threads.call(function, work)
-        result, error = await asyncio.shield(running.thread)
-        if error is not None:
-            raise error
-        return result
 
     def _failed(self, running: Running, error: BaseException) -> Fail:
         row = running.row

@@ -17,7 +17,9 @@ from headway.worker.progress import Progress
 from headway.worker.reports import Reports
 from headway.worker.resources import Resources
 from headway.worker.running import Attempts, Reason, Running
+from headway.worker.threads import Threads
 
+A = TypeVar("A")
 T = TypeVar("T")
 PAGE = 500
 
@@ -39,11 +41,14 @@ class Work:
     What must be awaited can be used from a thread too: `work.wait(work.checkpoint(page))`.
     """
 
-    __slots__ = ("_lent", "_loop", "_running", "_snapshot")
+    __slots__ = ("_lent", "_loop", "_running", "_snapshot", "_threads")
 
-    def __init__(self, running: Running, lent: Lent, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, running: Running, lent: Lent, threads: Threads, loop: asyncio.AbstractEventLoop
+    ) -> None:
         self._running = running
         self._lent = lent
+        self._threads = threads
         self._loop = loop
         self._snapshot: Snapshot | None = None
 
@@ -187,6 +192,22 @@ class Work:
                 f"the work of {row.state} has no affinity: say Run(..., affinity=...) in the chart"
             )
         return (row.tenant, row.affinity)
+
+    async def in_thread(self, function: Callable[[A], T], argument: A) -> T:
+        """Call what blocks in a thread, as handlers that are not async are called; raises what it raises.
+
+        A handler that is stopped leaves the thread behind, which keeps its place at the worker until it ends.
+        """
+        running = self._running
+        own, running.in_thread = running.in_thread, True
+        running.thread = self._threads.call(function, argument)
+        try:
+            result, error = await asyncio.shield(running.thread)
+        finally:
+            running.in_thread = own
+        if error is not None:
+            raise error
+        return result  # type: ignore[no-any-return]  # what the function has returned
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
         """Await something from a handler that runs in a thread; raises what it raises."""

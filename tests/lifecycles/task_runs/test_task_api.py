@@ -81,7 +81,7 @@ def task(*after: str, **more: Any) -> dict[str, Any]:
         ({"a": task("a")}, "goes in a circle: a → a"),
         ({"a": task("b")}, "a waits for b, which is no node"),
         ({"a": task(), "b": task("a", "a")}, "b waits twice"),
-        ({"a": {"runner": "nobody"}}, "there is no runner 'nobody'; there are: listed"),
+        ({"a": {"runner": "nobody"}}, "there is no runner 'nobody'; there are: bulky, listed"),
         ({}, "nodes"),
     ],
 )
@@ -199,7 +199,17 @@ async def test_lists_come_in_pages_and_by_status(office: Office) -> None:
     assert [each["name"] for each in failed] == ["p3"]
     assert (await office.client.get(f"/task-runs/{failed[0]['id']}")).status_code == 404
     assert (await office.client.get(f"/task-processes/{run['id']}")).status_code == 404
-    assert (await office.get("/task-runners"))["items"] == ["listed", "nothing", "threaded"]
+    assert (await office.get("/task-runners"))["items"] == [*office.runners.names]
+
+
+@pytest.mark.parametrize("path", ["/task-runs", "/task-runs/{}/processes", "/workflow-runs"])
+async def test_a_status_that_there_is_not_is_422(office: Office, path: str) -> None:
+    """Who asks for one by a wrong name is told the right ones, and not that there are none."""
+    listed = path.format((await begin(office)).rpartition("/")[2])
+    answer = await office.client.get(f"{listed}?status=running")
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid")
+    assert "'Running'" in answer.json()["detail"]
+    assert (await office.client.get(f"{listed}?status=Running")).status_code == 200
 
 
 @pytest.mark.mission("ENG-14")

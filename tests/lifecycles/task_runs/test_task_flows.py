@@ -7,6 +7,7 @@ import pytest
 from headway.statechart.snapshot import Event
 from tests.lifecycles.task_runs.place import Office
 from tests.lifecycles.task_runs.team import calls
+from tests.worker.world import until
 
 ENDS = ("completed_at", "failed_at", "stopped_at", "skipped_at")
 
@@ -87,6 +88,30 @@ async def test_a_run_whose_runner_fails_says_why(office: Office, method: str) ->
     await office.node.worker.stop()
     assert (await office.apply(path, "restart")).status_code == 200
     assert (await office.get(path))["error"] is None
+
+
+@pytest.mark.mission("TSK-F2", "TSK-HOOK")
+@pytest.mark.parametrize("method", ["prepare", "hook"])
+async def test_a_runner_that_hangs_fails_the_run(office: Office, method: str) -> None:
+    """`prepare` and the hook have a limit of their own; after three attempts the run says why it failed."""
+    config = {"processes": [{"name": "a"}], "hangs": method}
+    made = await office.post("/task-runs", runner="slow", config=config)
+    run = await office.until(f"/task-runs/{made['id']}", "Failed")
+    assert (run["error"], calls[f"{method} hangs"]) == ("timeout: it took longer than 0.05 s", 3)
+
+
+@pytest.mark.mission("TSK-F4", "TSK-HOOK")
+async def test_a_run_whose_hook_hangs_is_stopped(office: Office) -> None:
+    """The first stop lets the hook finish, the second ends it; resume calls it again."""
+    config = {"processes": [{"name": "a"}], "hangs": "hook"}
+    made = await office.post("/task-runs", runner="patient", config=config)
+    path = f"/task-runs/{made['id']}"
+    await until(lambda: calls["hook hangs"] == 1)
+    assert (await office.apply(path, "stop")).json()["status"] == "Running"
+    assert (await office.apply(path, "stop")).json()["status"] == "Stopped"
+    assert (await office.apply(path, "resume")).json()["status"] == "Running"
+    await until(lambda: calls["hook hangs"] == 2)
+    assert (calls["a"], (await office.get(path))["status"]) == (1, "Running")
 
 
 @pytest.mark.mission("TSK-EDGE", "TSK-F2")

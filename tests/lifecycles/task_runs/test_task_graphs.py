@@ -47,6 +47,22 @@ async def test_a_node_begins_when_its_parents_are_done_and_gets_their_artifacts(
     assert (flow["task_runs_by_status"], flow["error_count"]) == ({"Completed": 4}, 0)
 
 
+@pytest.mark.parametrize(("kind", "processes"), [("bulky", 1), ("one-each", 16)])
+async def test_a_node_gets_all_that_many_nodes_before_it_have_brought_out(
+    office: Office, kind: str, processes: int
+) -> None:
+    """Four times what fits beside it into one event, as a whole or artifact by artifact."""
+    before = {f"n{n}": {"runner": "bulky", "config": {"bytes": 360_000}} for n in range(4)}
+    path = await begin(office, {**before, "join": {"runner": kind, "after": [*before]}})
+    flow = await office.until(path, "Completed", "Failed")
+    assert (flow["status"], flow["error_count"]) == ("Completed", 0)
+    join = (await runs(office, path))["join"]
+    made = (await office.processes(join["id"])).values()
+    got = [item for each in made for item in each["input_artifacts"]]
+    assert (len(made), got) == (processes, join["input_artifacts"])
+    assert sum(each["output_artifacts"][0] for each in made) == sum(map(len, got)) == 4 * (360_000 - 8)
+
+
 async def test_a_node_with_nothing_to_do_is_skipped_and_counts_as_done(office: Office) -> None:
     """What comes after it begins, with what the others brought out."""
     nodes = {"a": node("a"), "none": {"runner": "nothing", "after": ["a"]}, "end": node("end", "a", "none")}
@@ -77,6 +93,24 @@ async def test_a_branch_that_fails_leaves_the_others_to_finish(office: Office) -
     assert (bad["status"], bad["task_process_error_count"]) == ("Failed", 1)
     assert (await office.apply(f"/task-runs/{bad['id']}", "restart")).status_code == 200
     await office.when(f"/task-runs/{bad['id']}", lambda it: calls["bad"] == 2 and it["status"] == "Failed")
+
+
+@pytest.mark.mission("TSK-F5", "TSK-ERR")
+async def test_the_rest_follows_when_a_failed_run_is_restarted_and_completes(office: Office) -> None:
+    """What waited for it begins with what it brings out now, and the workflow is done."""
+    nodes = {
+        "bad": node("bad", does="fail", times=1),
+        "good": node("good"),
+        "end": node("end", "bad", "good"),
+    }
+    path = await begin(office, nodes)
+    flow = await office.when(path, lambda it: "good" in it["artifacts"] and it["status"] == "Failed")
+    assert (flow["begun"], flow["allowed_actions"]) == (["bad", "good"], ["stop"])
+    bad = (await runs(office, path))["bad"]
+    assert (await office.apply(f"/task-runs/{bad['id']}", "restart")).status_code == 200
+    flow = await office.until(path, "Completed")
+    assert flow["artifacts"] == {"bad": ["bad of 0"], "good": ["good of 0"], "end": ["end of 2"]}
+    assert (flow["failed_at"], flow["task_runs_by_status"]) == (None, {"Completed": 3})
 
 
 @pytest.mark.mission("TSK-F4", "TSK-M")

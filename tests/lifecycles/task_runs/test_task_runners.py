@@ -2,12 +2,19 @@
 
 from collections.abc import Callable
 from importlib.metadata import EntryPoint, EntryPoints
+from typing import Any
 
 import pytest
 
 from headway.errors import InputError
 from headway.lifecycles.task_runs import lifecycle
-from headway.lifecycles.task_runs.artifacts import ArtifactTooLargeError, checked_artifacts
+from headway.lifecycles.task_runs.artifacts import (
+    ArtifactTooLargeError,
+    Inheritance,
+    Piece,
+    checked_artifacts,
+    joined,
+)
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.lifecycles.task_runs.runners import Process, Runner, Runners, TransientError
 from tests.lifecycles.task_runs import team
@@ -60,6 +67,41 @@ def test_artifacts_have_a_limit_together() -> None:
     assert len(checked_artifacts([largest] * 5)) == 5
     with pytest.raises(ArtifactTooLargeError, match="500,000 bytes together, not 500,001"):
         checked_artifacts([*[largest] * 5, 1])
+
+
+GIVEN = ["a", {"b": 1}, "a", [3], None]
+
+
+@pytest.mark.parametrize(
+    ("artifacts", "own", "pieces"),
+    [
+        (GIVEN, [], [(0, 0, 5)]),
+        ([], [], []),
+        (["x", "y"], ["x", "y"], []),
+        (["x", *GIVEN, "y"], ["x", "y"], [(1, 0, 5)]),
+        ([[3], "x", "a", {"b": 1}, {"b": 1}], ["x"], [(0, 3, 1), (2, 0, 2), (4, 1, 1)]),
+        (["a", "a", "a"], [], [(0, 0, 1), (1, 0, 1), (2, 0, 1)]),
+    ],
+)
+def test_what_a_process_inherits_is_taken_apart_and_joined(
+    artifacts: list[Any], own: list[Any], pieces: list[Piece]
+) -> None:
+    """What comes from the run goes by number, the rest by value, and the process gets all in its order."""
+    assert Inheritance(GIVEN).split(artifacts) == (own, pieces)
+    assert joined(own, pieces, GIVEN) == artifacts
+
+
+def test_what_is_inherited_is_not_measured_again() -> None:
+    """More than a task may be given of its own is fine; what all processes copy has a limit of its own."""
+    given = ["x" * 99_998 + str(number) for number in range(9)]
+    inheritance = Inheritance(given)
+    assert inheritance.split([*given, "own"]) == (["own"], [(0, 0, 9)])
+    with pytest.raises(ArtifactTooLargeError, match="500,000 bytes together"):
+        inheritance.split([*given, *["y" * 99_998] * 6])
+    for _ in range(9):
+        inheritance.split(given)
+    with pytest.raises(ArtifactTooLargeError, match="10,000,000 bytes of what their run was given"):
+        inheritance.split(given)
 
 
 @pytest.mark.parametrize(

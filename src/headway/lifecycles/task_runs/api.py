@@ -31,7 +31,10 @@ Id = Annotated[str, Path(description="Its id.", min_length=1, max_length=LONGEST
 NewId = Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
 Key = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,253}[!-~])?$")]
 Node = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
-Status = Annotated[str | None, Query(description="Only those with this status.", max_length=100)]
+ProcessStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Timeout", "Incomplete"]
+RunStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Skipped"]
+WorkflowStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped"]
+OnlyWith = Query(description="Only those with this status.")
 Again = Field(None, description="The same as the header `Idempotency-Key`: a repeat gets the first answer.")
 READ, SEND = [needs("read")], [needs("send")]
 
@@ -99,7 +102,7 @@ class TaskProcessShown(Strict):
 
     id: str
     task_run_id: str | None
-    status: str
+    status: ProcessStatus
     seq: int
     name: str
     runner: str
@@ -127,7 +130,7 @@ class TaskRunShown(Strict):
 
     id: str
     workflow_run_id: str | None
-    status: str
+    status: RunStatus
     seq: int
     node: str
     runner: str
@@ -152,7 +155,7 @@ class WorkflowRunShown(Strict):
     """A workflow run; its status follows from its task runs."""
 
     id: str
-    status: str
+    status: WorkflowStatus
     seq: int
     graph: dict[str, list[str]] = Field(description="Each node with the nodes it waits for.")
     begun: list[str]
@@ -238,7 +241,7 @@ async def list_runs(
     desk: Desk,
     *,
     workflow_run_id: Annotated[str | None, Query(description="Only those of this workflow run.")] = None,
-    status: Status = None,
+    status: Annotated[RunStatus | None, OnlyWith] = None,
     cursor: Cursor = None,
     limit: Limit = PER_PAGE,
 ) -> TaskRunPage:
@@ -260,7 +263,7 @@ async def list_processes(
     id: Id,  # noqa: A002 - the name in the path
     desk: Desk,
     *,
-    status: Status = None,
+    status: Annotated[ProcessStatus | None, OnlyWith] = None,
     cursor: Cursor = None,
     limit: Limit = PER_PAGE,
 ) -> TaskProcessPage:
@@ -331,7 +334,11 @@ async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request
 
 @router.get("/workflow-runs", operation_id="list_workflow_runs", dependencies=READ)
 async def list_workflows(
-    desk: Desk, *, status: Status = None, cursor: Cursor = None, limit: Limit = PER_PAGE
+    desk: Desk,
+    *,
+    status: Annotated[WorkflowStatus | None, OnlyWith] = None,
+    cursor: Cursor = None,
+    limit: Limit = PER_PAGE,
 ) -> WorkflowRunPage:
     """Workflow runs in the order of their creation."""
     items, following = await _page(desk, WorkflowRun, status=status, cursor=cursor, limit=limit)

@@ -7,6 +7,7 @@ from headway.actions import count, put, spawn, tell
 from headway.lifecycles.task_runs.rules import (
     ACTIVE,
     ALL_COMPLETED,
+    ALL_RESUMED,
     EXISTING,
     LONGEST_PROCESS,
     NONE_UNDER_WAY,
@@ -16,7 +17,9 @@ from headway.lifecycles.task_runs.rules import (
     RETRYABLE,
     RUN_ENDS,
     RUN_ERRORS,
+    RUN_STOPPED,
     RUN_TIMES,
+    RUNS_STOPPED,
     TIMEOUT,
     WORKFLOW_ENDS,
     ProcessData,
@@ -27,7 +30,10 @@ from headway.lifecycles.task_runs.rules import (
     all_nodes_done,
     begin_nodes,
     ends_as,
+    is_not_dispatched,
     is_sound,
+    is_to_be_resumed,
+    is_to_be_stopped,
     keep_artifacts,
     keep_error,
     keep_output,
@@ -37,12 +43,15 @@ from headway.lifecycles.task_runs.rules import (
     once,
     prepared_processes,
     ready_runs,
+    some_stopped,
+    some_under_way,
 )
 from headway.statechart import model
 
 USER = ("user", "admin", "system")
 RUNNER = ("runner", "system")
 CHANGED = "child.changed"
+RUNNER_ERRORS = (*PERMANENT, TIMEOUT)
 
 ERROR = (count("errors"), keep_error)
 RESTART = count("restart_count")
@@ -53,8 +62,13 @@ RESUME_CHILDREN = tell("children", "resume")
 DELETE_CHILDREN = tell("children", "delete")
 TELL_WORKFLOW = tell("parent", "node_complete", "node", "output_artifacts")
 BEGIN_READY = (spawn("task_runs.run", ready_runs), begin_nodes)
+NODE_COMPLETE = (keep_artifacts, *BEGIN_READY)
 HOLD, LET_GO = put(held=True), put(held=False)
-RESUME_WORKFLOW = (RESUME_CHILDREN, LET_GO, *BEGIN_READY)
+STOP_PROCESSES = (put(resuming=False), STOP_CHILDREN)
+RESUME_PROCESSES = (put(held=False, resuming=True), RESUME_CHILDREN)
+STOP_WORKFLOW = (put(held=True, resuming=False), tell("children", "stop"))
+RESUME_WORKFLOW = (RESUME_CHILDREN, put(held=False, resuming=True), *BEGIN_READY)
+RESUMED = put(resuming=False)
 PREPARE = (spawn("task_runs.process", prepared_processes), next_phase)
 ADD = (spawn("task_runs.process", added_processes), next_phase)
 REOPEN = (once("started_at"), model.Clear(fields=RUN_ENDS))
@@ -63,7 +77,7 @@ NONE_LEFT = f"started_at && {NONE_UNDER_WAY} && children.Stopped == 0"
 WORKFLOW_STOPPED = ends_as("stopped_at", WORKFLOW_ENDS)
 START_OVER = (
     DELETE_CHILDREN,
-    put(output_artifacts=[], phase=0, error=None, held=False),
+    put(output_artifacts=[], phase=0, error=None, held=False, resuming=False),
     count("errors", "0 - counters.errors"),
 )
 
@@ -86,6 +100,7 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     Running = State(
         where="!completed_at",
         run=Run("run_process", timeout=LONGEST_PROCESS, errors=(*RETRYABLE, *PERMANENT, TIMEOUT)),
+        says="{message}",
         meaning="handed to the workers",
     )
     Completed = State(where="true", meaning="finished")
@@ -120,11 +135,17 @@ class TaskRun(
     """A task run, rolled up from its processes; the runner's hook ends it, or adds processes."""
 
     opening = State(meaning="processes or none yet")
-    preparing = State(run=Run("prepare_task_processes", retry=Retry(2), errors=PERMANENT))
+    preparing = State(
+        run=Run("prepare_task_processes", timeout=LONGEST_PROCESS, retry=Retry(2), errors=RUNNER_ERRORS)
+    )
     prepared = State(waits_for="continue")
     deleting = State(meaning="starts over", waits_for="the end of the processes there were")
     processing = State(waits_for="its processes")
-    completing = State(run=Run("after_all_processes_completed", retry=Retry(2), errors=PERMANENT))
+    completing = State(
+        run=Run(
+            "after_all_processes_completed", timeout=LONGEST_PROCESS, retry=Retry(2), errors=RUNNER_ERRORS
+        )
+    )
 
     Failed = State(where="failed_at", meaning="a process failed for good")
     Stopped = State(where="stopped_at", meaning="stopped by a user")
@@ -141,10 +162,11 @@ class TaskRun(
         | Running.stay(event=CHANGED, when="children.Running > 0")
         | any_live.computes(Running, event=CHANGED, when="children.Running > 0", do=REOPEN)
         | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=ends_as("failed_at"))
-        | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=ends_as("stopped_at"))
+        | any_live.computes(Stopped, event=CHANGED, when=RUN_STOPPED, do=ends_as("stopped_at"))
         | any_live.computes(Skipped, event=CHANGED, when=f"{EXISTING} == 0", do=ends_as("skipped_at"))
         | any_live.stay(event=CHANGED, clears=RUN_ERRORS)
     )
+    resumed = (Failed | Pending | Running).always.stay(when=ALL_RESUMED, do=RESUMED)
 
     # prepareTaskProcesses() and continue().
     open_empty = opening.always.to(preparing, when=f"{EXISTING} == 0")
@@ -157,31 +179,37 @@ class TaskRun(
     not_prepared = preparing.on_error.computes(Failed, do=ERROR, sets="failed_at")
     continue_ = prepared.computes(
         Running, event="continue", by=USER, do=(DISPATCH, RUN_CHILDREN), sets="started_at"
-    )
+    ) | (preparing | deleting).stay(event="continue", by=USER, when=is_not_dispatched, do=DISPATCH)
     continues = prepared.always.computes(Running, when="dispatched", do=RUN_CHILDREN, sets="started_at")
 
     # afterAllProcessesComplete(): the hook, and the count once more after it.
     all_processes_complete = processing.always.to(completing, when=ALL_COMPLETED)
     add_processes = Running.stay(by=RUNNER, when=adds_processes, do=ADD)
     after_all_processes_complete = (
-        completing.on_done.to(processing, when=adds_processes, do=ADD)
-        | completing.on_done.to(processing, when=f"{ACTIVE} > 0")
-        | completing.on_done.computes(Completed, do=(keep_output, TELL_WORKFLOW), sets="completed_at")
+        completing.on_done.to(processing, when=adds_processes, do=(*ADD, LET_GO))
+        | completing.on_done.to(processing, when=f"{ACTIVE} > 0", do=LET_GO)
+        | completing.on_done.computes(Completed, do=(keep_output, TELL_WORKFLOW, LET_GO), sets="completed_at")
     )
-    hook_failed = completing.on_error.computes(Failed, do=ERROR, sets="failed_at")
+    hook_failed = completing.on_error.computes(Failed, do=(*ERROR, LET_GO), sets="failed_at")
 
-    # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone.
+    # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone; a hook
+    # is let finish, unless the run is told to stop once more.
     stop = (
         deleting.stay(by=USER, do=HOLD)
+        | completing.computes(Stopped, by=USER, when="held", do=LET_GO, sets="stopped_at")
+        | completing.stay(by=USER, do=HOLD)
         | Pending.computes(Stopped, by=USER, when=f"{EXISTING} == 0", sets="stopped_at")
-        | Pending.computes(Pending, by=USER, do=STOP_CHILDREN)
-        | Running.computes(Running, by=USER, do=STOP_CHILDREN)
+        | Pending.computes(Pending, by=USER, do=STOP_PROCESSES)
+        | Running.computes(Running, by=USER, do=STOP_PROCESSES)
+        | (Failed | Stopped).stay(by=USER, when=some_under_way, do=STOP_PROCESSES)
     )
     restart = any_live.to(deleting, by=USER, do=START_OVER, clears=RUN_TIMES)
     deleted = deleting.always.computes(
         Stopped, when=("held", f"{EXISTING} == 0"), do=LET_GO, sets="stopped_at"
     ) | deleting.always.to(preparing, when=f"{EXISTING} == 0")
-    resume = Stopped.computes(Running, Pending, by=USER, do=RESUME_CHILDREN, clears="stopped_at")
+    resume = Stopped.computes(
+        Running, Pending, by=USER, do=RESUME_PROCESSES, clears="stopped_at"
+    ) | Failed.stay(by=USER, when=some_stopped, do=RESUME_PROCESSES)
 
 
 class WorkflowRun(
@@ -207,16 +235,19 @@ class WorkflowRun(
     check_task_runs = (
         any_live.computes(Running, event=CHANGED, when="children.Running > 0", clears=WORKFLOW_ENDS)
         | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=WORKFLOW_FAILED)
-        | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=WORKFLOW_STOPPED)
+        | any_live.computes(Stopped, event=CHANGED, when=RUNS_STOPPED, do=WORKFLOW_STOPPED)
         | any_live.stay(event=CHANGED, clears=("failed_at", "stopped_at"))
     )
+    resumed = (Failed | Running).always.stay(when=ALL_RESUMED, do=RESUMED)
     begin = Pending.always.computes(Running, when=("at_once", is_sound), do=BEGIN_READY, sets="started_at")
     start = Pending.computes(Running, by=USER, when=is_sound, do=BEGIN_READY, sets="started_at")
-    node_complete = (Running | Failed).stay(by="system", when=names_a_node, do=(keep_artifacts, *BEGIN_READY))
+    node_complete = (Running | Failed).stay(by="system", when=names_a_node, do=NODE_COMPLETE) | Stopped.stay(
+        by="system", when=(names_a_node, "!held"), do=NODE_COMPLETE
+    )
     late_node = (Stopped | Completed).stay(
         event="node_complete", by="system", when=names_a_node, do=keep_artifacts
     )
-    complete = Running.always.computes(Completed, when=(NONE_UNDER_WAY, all_nodes_done), sets="completed_at")
+    complete = Running.always.computes(Completed, when=(NONE_LEFT, all_nodes_done), sets="completed_at")
     # Stopped while the last process or the hook of a run came to its end: there is no run to be stopped.
     hold_back = Running.always.computes(Stopped, when=("held", NONE_UNDER_WAY, nodes_left), sets="stopped_at")
     complete_held = Stopped.always.computes(
@@ -226,8 +257,11 @@ class WorkflowRun(
         sets="completed_at",
         clears="stopped_at",
     )
-    stop = Running.computes(Running, by=USER, do=(HOLD, tell("children", "stop")))
-    stop_pending = Pending.computes(Stopped, event="stop", by=USER, do=HOLD, sets="stopped_at")
+    stop = (
+        Running.computes(Running, by=USER, do=STOP_WORKFLOW)
+        | (Failed | Stopped).stay(by=USER, when=is_to_be_stopped, do=STOP_WORKFLOW)
+        | Pending.computes(Stopped, by=USER, do=HOLD, sets="stopped_at")
+    )
     resume = Stopped.computes(Running, by=USER, when="started_at", do=RESUME_WORKFLOW, clears="stopped_at")
     resume_pending = Stopped.computes(Pending, event="resume", by=USER, do=LET_GO, clears="stopped_at")
-    resume_failed = Failed.stay(event="resume", by=USER, when="held", do=RESUME_WORKFLOW)
+    resume_failed = Failed.stay(event="resume", by=USER, when=is_to_be_resumed, do=RESUME_WORKFLOW)

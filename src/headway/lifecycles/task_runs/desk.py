@@ -15,6 +15,7 @@ from headway.errors import InputError, UnknownInstanceError, shown
 from headway.lifecycles.task_runs.artifacts import checked_artifacts
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.graph import graph_problem
+from headway.lifecycles.task_runs.rules import ACTIVE_STATUSES
 from headway.lifecycles.task_runs.runners import Runners
 from headway.statechart.define import Statechart
 from headway.statechart.snapshot import Actor, Event, Snapshot, person
@@ -22,7 +23,6 @@ from headway.statechart.step import status_of
 
 USER = person("user", "user")
 MOST_NODES = 1_000
-ACTIVE = ("new", "Pending", "Running", "Incomplete", "Timeout")
 GONE = "Deleted"
 ACTIONS: dict[type[Statechart], tuple[str, ...]] = {
     TaskRun: ("continue", "stop", "restart", "resume"),
@@ -53,7 +53,7 @@ class Standing:
     @property
     def active(self) -> int:
         """How many of its processes, or task runs, may still come to an end by themselves."""
-        return sum(self.snapshot.children.get(status, 0) for status in ACTIVE)
+        return sum(self.snapshot.children.get(status, 0) for status in ACTIVE_STATUSES)
 
     @property
     def existing(self) -> dict[str, int]:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import Any
 
 from headway.errors import InputError
-from headway.lifecycles.task_runs.artifacts import ArtifactTooLargeError, checked_artifacts
+from headway.lifecycles.task_runs.artifacts import ArtifactTooLargeError, Inheritance, checked_artifacts
 from headway.lifecycles.task_runs.rules import TIMEOUT
 from headway.lifecycles.task_runs.runners import (
     ProcessTask,
@@ -34,6 +34,12 @@ class UnknownRunnerError(InputError):
     code = "unknown_runner"
 
 
+class TookTooLongError(Exception):
+    """A method of a runner did not end within its limit."""
+
+    code = TIMEOUT
+
+
 def handlers_of(runners: Runners) -> Handlers:
     """The handlers of the charts, for these runners."""
     handlers = Handlers()
@@ -54,14 +60,16 @@ def _handler(calling: Calling, runners: Runners) -> Callable[[Work], Awaitable[R
 
 async def _prepare(runners: Runners, work: Work) -> Result:
     runner, run = await _run_task(runners, work)
-    await _called(runner.prepare, run)
-    return _added(runner, run)
+    given = Inheritance(run.input_artifacts)
+    await _called(work, runner.prepare, run, runner.hook_timeout_seconds)
+    return _added(runner, run, given)
 
 
 async def _after_all(runners: Runners, work: Work) -> Result:
     runner, run = await _run_task(runners, work)
-    artifacts = await _called(runner.after_all_completed, run)
-    return _added(runner, run) if run.added else {"artifacts": checked_artifacts(artifacts)}
+    given = Inheritance(run.input_artifacts)
+    artifacts = await _called(work, runner.after_all_completed, run, runner.hook_timeout_seconds)
+    return _added(runner, run, given) if run.added else {"artifacts": checked_artifacts(artifacts)}
 
 
 async def _run(runners: Runners, work: Work) -> Result:
@@ -69,14 +77,9 @@ async def _run(runners: Runners, work: Work) -> Result:
     data = snapshot.context
     runner = _runner(runners, data["runner"])
     process = ProcessTask(work, data, snapshot.counters.get("restart_count", 0))
-    # The time counts from here, where a worker has taken the process: waiting in a queue uses up none of it.
-    limit = asyncio.timeout(data["timeout_seconds"])
     try:
-        async with limit:
-            artifacts = await _called(runner.run, process)
+        artifacts = await _called(work, runner.run, process, data["timeout_seconds"])
     except Exception as error:  # noqa: BLE001 - a runner may raise anything
-        if limit.expired():
-            return Fail(TIMEOUT, f"it took longer than {data['timeout_seconds']:g} s")
         return _failed(runner, error)
     kept = checked_artifacts(artifacts)
     return {"artifacts": kept} if kept else {}
@@ -94,8 +97,8 @@ async def _run_task(runners: Runners, work: Work) -> tuple[Runner, RunTask]:
     return _runner(runners, data["runner"]), RunTask(work, data)
 
 
-def _added(runner: Runner, run: RunTask) -> dict[str, Any]:
-    return {"processes": [process_data(each, runner) for each in run.added]}
+def _added(runner: Runner, run: RunTask, given: Inheritance) -> dict[str, Any]:
+    return {"processes": [process_data(each, runner, given) for each in run.added]}
 
 
 def _runner(runners: Runners, name: str) -> Runner:
@@ -104,10 +107,22 @@ def _runner(runners: Runners, name: str) -> Runner:
     return runners[name]()
 
 
-async def _called(method: Callable[[Any], Any], task: RunTask | ProcessTask) -> Any:
-    if _is_async(getattr(method, "__func__", method)):
-        return await method(task)
-    return await asyncio.to_thread(method, task)
+async def _called(
+    work: Work, method: Callable[[Any], Any], task: RunTask | ProcessTask, seconds: float
+) -> Any:
+    """What a method of a runner returns; raises what it raises, and TookTooLongError."""
+    # The time counts from here, where a worker has taken the work: waiting in a queue uses up none of it, and
+    # a thread begins at once.
+    limit = asyncio.timeout(seconds)
+    try:
+        async with limit:
+            if _is_async(getattr(method, "__func__", method)):
+                return await method(task)
+            return await work.in_thread(method, task)
+    except Exception as error:
+        if limit.expired():
+            raise TookTooLongError(f"it took longer than {seconds:g} s") from error
+        raise
 
 
 @cache
@@ -117,6 +132,7 @@ def _is_async(function: Callable[..., Any]) -> bool:
 
 def _failed(runner: Runner, error: Exception) -> Fail:
     """A transient error by a retryable code, any other one by its own code or class."""
-    if isinstance(error, TransientError) or not isinstance(error, (*TRANSIENT, *runner.retryable)):
+    by_code = isinstance(error, (TransientError, TookTooLongError))
+    if by_code or not isinstance(error, (*TRANSIENT, *runner.retryable)):
         return failure(error)
     return Fail(NETWORK, f"{type(error).__name__}: {error}")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.lifecycles.task_runs.artifacts import joined
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
 
@@ -24,11 +25,16 @@ LONGEST_PROCESS = "24h"
 """A process that takes longer has hung, whatever its own limit says."""
 
 # A process is active while it may still come to its end by itself: retryable ones keep the run open too.
-ACTIVE = "children.new + children.Pending + children.Running + children.Incomplete + children.Timeout"
+ACTIVE_STATUSES = ("new", "Pending", "Running", "Incomplete", "Timeout")
+ACTIVE = " + ".join(f"children.{status}" for status in ACTIVE_STATUSES)
 EXISTING = f"{ACTIVE} + children.Completed + children.Failed + children.Stopped"
 # What is asked at every change of thousands of processes: the first part nearly always settles it.
 ALL_COMPLETED = f"children.Running == 0 && children.Completed > 0 && {EXISTING} == children.Completed"
 NONE_UNDER_WAY = "children.new + children.Pending + children.Running == 0"
+# Those that have not heard yet that they are resumed stop nobody, unless they are all that is left.
+RUN_STOPPED = f"children.Stopped > 0 && (!resuming || {ACTIVE} == 0)"
+RUNS_STOPPED = f"children.Stopped > 0 && (!resuming || {NONE_UNDER_WAY})"
+ALL_RESUMED = "resuming && children.Stopped == 0"
 
 
 @dataclass
@@ -58,7 +64,8 @@ class ProcessData:
 class RunData:
     """A task run; its processes are counted by status, its errors with theirs, by the engine.
 
-    One that is `held` was stopped while it starts over, and does not prepare anew.
+    One that is `held` was stopped while it starts over or while its hook is called: it does not prepare anew,
+    and what the hook adds is stopped. One that is `resuming` has processes that have not heard of it yet.
     """
 
     node: str = ""
@@ -67,6 +74,7 @@ class RunData:
     config: dict[str, Any] = field(default_factory=dict)
     dispatched: bool = False
     held: bool = False
+    resuming: bool = False
     input_artifacts: list[Any] = field(default_factory=list)
     output_artifacts: list[Any] = field(default_factory=list)
     error: str | None = None
@@ -81,13 +89,15 @@ class RunData:
 class WorkflowData:
     """A workflow run: each node of its graph with the nodes it waits for, and what each has brought out.
 
-    `tasks` are what each node's task run begins with; one that is `held` begins no further nodes.
+    `tasks` are what each node's task run begins with. One that is `held` begins no further nodes; one that is
+    `resuming` has task runs that have not heard of it yet.
     """
 
     graph: dict[str, list[str]] = field(default_factory=dict)
     tasks: dict[str, dict[str, Any]] = field(default_factory=dict)
     at_once: bool = False
     held: bool = False
+    resuming: bool = False
     begun: list[str] = field(default_factory=list)
     artifacts: dict[str, list[Any]] = field(default_factory=dict)
     started_at: str | None = None
@@ -126,14 +136,50 @@ def adds_processes(view: View) -> bool | No:
 
 def prepared_processes(view: View) -> list[dict[str, Any]]:
     """The processes the runner has prepared; they wait until the run continues."""
-    own = {"runner": view.context.runner, "phase": view.context.phase + 1}
-    return [{**each, **own} for each in _said(view)["processes"]]
+    run = view.context
+    own = {"runner": run.runner, "phase": run.phase + 1}
+    return [{**_with_inputs(each, run.input_artifacts), **own} for each in _said(view)["processes"]]
+
+
+def _with_inputs(process: dict[str, Any], given: list[Any]) -> dict[str, Any]:
+    """A process with what it inherits of what its run was given."""
+    if "inherits" not in process:
+        return process
+    rest = {key: value for key, value in process.items() if key != "inherits"}
+    return {**rest, "input_artifacts": joined(process.get("input_artifacts", []), process["inherits"], given)}
 
 
 def added_processes(view: View) -> list[dict[str, Any]]:
-    """Processes of a run that is running, or about to: they are created as started."""
-    begun = {"dispatched": True, "started_at": view.now.isoformat()}
+    """Processes of a run that is running, or about to: they are created as started, or as stopped with it."""
+    moment = "stopped_at" if view.context.held else "started_at"
+    begun = {"dispatched": True, moment: view.now.isoformat()}
     return [{**each, **begun} for each in prepared_processes(view)]
+
+
+def is_not_dispatched(view: View) -> bool | No:
+    """Nobody has said yet that the run is to continue."""
+    return not view.context.dispatched or No("it continues by itself")
+
+
+def some_under_way(view: View) -> bool | No:
+    """Some process may still come to its end by itself."""
+    return any(view.children[status] for status in ACTIVE_STATUSES) or No("no process is under way")
+
+
+def some_stopped(view: View) -> bool | No:
+    """Some process is stopped."""
+    return view.children["Stopped"] > 0 or No("no process is stopped")
+
+
+def is_to_be_stopped(view: View) -> bool | No:
+    """The workflow may begin further nodes, or has a task run under way."""
+    under_way = any(view.children[status] for status in ("new", "Pending", "Running"))
+    return not view.context.held or under_way or No("it is stopped, and no task run is under way")
+
+
+def is_to_be_resumed(view: View) -> bool | No:
+    """The workflow was stopped, or one of its task runs."""
+    return view.context.held or view.children["Stopped"] > 0 or No("nothing of it was stopped")
 
 
 def next_phase(view: View) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from headway.errors import InputError, shown
-from headway.lifecycles.task_runs.artifacts import checked_artifacts
+from headway.lifecycles.task_runs.artifacts import Inheritance
 from headway.lifecycles.task_runs.rules import RETRYABLE
 from headway.worker import Work
 
@@ -102,6 +102,8 @@ class Runner:
     """
 
     timeout_seconds: float = 300
+    hook_timeout_seconds: float = 3_600
+    """How long `prepare` and `after_all_completed` may take; `timeout_seconds` is for one process."""
     max_retries: int = 3
     retryable: tuple[type[Exception], ...] = ()
     """Errors that are transient, besides TransientError, ConnectionError and TimeoutError."""
@@ -148,6 +150,7 @@ class Runners:
         if name in self._known:
             raise InputError(f"two runners are called {name}")
         _require_limits(runner.timeout_seconds, runner.max_retries)
+        _require_limits(runner.hook_timeout_seconds, None)
         self._known[name] = runner
 
     def include(self, others: Runners) -> None:
@@ -175,11 +178,13 @@ class Runners:
             raise InputError(f"there is no runner {name!r}; there are: {', '.join(self.names) or 'none'}")
 
 
-def process_data(process: Process, runner: Runner) -> dict[str, Any]:
+def process_data(process: Process, runner: Runner, inheritance: Inheritance) -> dict[str, Any]:
     """What a process begins with; what is as usual is left out, so that thousands fit into one event."""
+    own, pieces = inheritance.split(process.input_artifacts)
     given = {
         "name": process.name,
-        "input_artifacts": checked_artifacts(process.input_artifacts),
+        "input_artifacts": own,
+        "inherits": pieces,
         "config": dict(process.config),
         "timeout_seconds": _first(process.timeout_seconds, runner.timeout_seconds),
         "max_retries": _first(process.max_retries, runner.max_retries),
@@ -190,6 +195,7 @@ def process_data(process: Process, runner: Runner) -> dict[str, Any]:
 USUAL = {
     "name": "",
     "input_artifacts": [],
+    "inherits": [],
     "config": {},
     "timeout_seconds": Runner.timeout_seconds,
     "max_retries": Runner.max_retries,
@@ -202,7 +208,9 @@ def _first(own: Any, usual: Any) -> Any:
 
 def _require_limits(seconds: Any, retries: Any) -> None:
     if seconds is not None and not (_is_number(seconds, (int, float)) and 0 < seconds <= LONGEST_SECONDS):
-        raise InputError(f"a process may take more than 0 and at most {LONGEST_SECONDS:,} s, not {seconds!r}")
+        raise InputError(
+            f"a process or hook may take more than 0 and at most {LONGEST_SECONDS:,} s, not {seconds!r}"
+        )
     if retries is not None and not (_is_number(retries, (int,)) and 0 <= retries <= MOST_RETRIES):
         raise InputError(f"a process has 0 to {MOST_RETRIES:,} retries, not {retries!r}")
 

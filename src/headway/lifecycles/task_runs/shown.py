@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.desk import ACTIONS, Standing
 from headway.lifecycles.task_runs.rules import PROCESS_TIMES, RUN_TIMES, WORKFLOW_ENDS
 from headway.statechart.define import Statechart
-from headway.statechart.refusal import allowed_now
+from headway.statechart.explain import explain
 
+ANY_TIME = datetime.fromtimestamp(0, UTC)
+"""No guard of these charts looks at the clock."""
 ARTIFACTS = ("input_artifacts", "output_artifacts")
 PROCESS_FIELDS = (
     *("name", "runner", "phase", "config", "max_retries", "timeout_seconds", "error"),
@@ -54,8 +57,8 @@ def workflow_shown(it: Standing) -> dict[str, Any]:
 
 def _shown(it: Standing, chart: type[Statechart], fields: tuple[str, ...]) -> dict[str, Any]:
     snapshot = it.snapshot
-    active = chart.chart.configuration(snapshot.states)
-    possible = {each.event for each in allowed_now(chart.chart, active, snapshot.asks)}
+    ways = explain(chart, snapshot, ANY_TIME).ways
+    possible = {event for way in ways if way.open for event in way.events}
     return {
         "id": snapshot.instance,
         "status": it.status,
