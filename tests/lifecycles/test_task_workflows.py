@@ -63,6 +63,18 @@ def test_an_error_is_counted_all_the_way_up() -> None:
     assert [world.status(name) for name in (one, run, "it")] == ["Failed", "Failed", "Failed"]
 
 
+@pytest.mark.mission("TSK-ERR", "TSK-F5")
+def test_a_run_that_starts_over_takes_its_errors_back_all_the_way_up() -> None:
+    """Those of other runs stay."""
+    world = workflow({"a": [], "b": []})
+    for node in ("a", "b"):
+        fail(world, node)
+    run = runs(world)["a"]
+    assert [world.of[name].counters["errors"] for name in (run, "it")] == [1, 2]
+    world.send(TaskRun.restart(by=ANN), to=run)
+    assert [world.of[name].counters["errors"] for name in (run, "it")] == [0, 1]
+
+
 @pytest.mark.mission("ENG-12")
 def test_stopping_a_workflow_stops_everything_below_and_resuming_goes_on() -> None:
     """Stop goes down through the runs to the processes and comes back up as a status; so does resume."""
