@@ -72,7 +72,10 @@ async def undo(
     reason: str | None = None,
     progress: Progress | None = None,
 ) -> Upgraded:
-    """Bring back what was upgraded to a version and has not moved since; the rest is passed over."""
+    """Bring back what was upgraded to a version and has not moved; the rest is passed over.
+
+    Who has moved by itself in the upgrade has moved: what that has led to in the world is not taken back.
+    """
     await prepared(engine, chart, to)
     return await _each(engine, chart, _Undoer(engine, Ordered(to, by, reason)), progress)
 
@@ -156,8 +159,8 @@ class _Undoer:
 
 
 def _record(lines: Sequence[HistoryRow], row: InstanceRow) -> Before | None:
-    """What the last upgrade has changed, when nothing has happened since."""
-    if not lines or {lines[0].event, lines[0].transition} != {UPGRADE} or lines[0].data is None:
+    """What the last upgrade has changed, when it was the last step and nothing has followed in it."""
+    if len(lines) != 1 or {lines[0].event, lines[0].transition} != {UPGRADE} or lines[0].data is None:
         return None
     record = decode(Before, lines[0].data)
     return record if record.to == row.version else None

@@ -314,7 +314,7 @@ def _finished(passage: Passage) -> Step:
     settle(draft)
     if draft.ended:
         end(draft)
-    _report(draft, status_of(passage.old, before.states))
+    _report(draft, passage.old, before)
     after = draft.snapshot()
     data = to_data(Before(before.version, after.version, changed(before, after)))
     rows = [replace(draft.rows[0], data=data), *draft.rows[1:]]
@@ -330,10 +330,12 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     }
 
 
-def _report(draft: Draft, before: str | None) -> None:
-    after = draft.active[0].top.id
-    if draft.base.parent is not None and before != after:
-        draft.effects.append(ReportToParent(draft.identify(), draft.base.parent, before, after))
+def _report(draft: Draft, chart: Chart, before: Snapshot) -> None:
+    """The parent hears of another status, and of errors that are more or fewer than the child had before."""
+    parent, was, now = before.parent, status_of(chart, before.states), draft.active[0].top.id
+    errors = draft.counters.get("errors", 0) - before.counters.get("errors", 0)
+    if parent is not None and (was != now or errors):
+        draft.effects.append(ReportToParent(draft.identify(), parent, was, now, errors))
 
 
 def restore(
@@ -361,7 +363,7 @@ def restore(
     states = {ask.id: state for state, ask in snapshot.asks.items()}
     came = {state: states.get(ask.id, "") for state, ask in was.asks.items()}
     follow(draft, snapshot, new, came)
-    _report(draft, status_of(new, snapshot.states))
+    _report(draft, new, snapshot)
     return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects))
 
 
