@@ -2,10 +2,11 @@
 
 import pytest
 
-from headway import Event, Final, State, Statechart, Step, Upgrade, any_live, start
+from headway import Event, Final, State, Statechart, Step, Upgrade, View, any_live, start
 from headway.actions import add, spawn
 from headway.codec import from_data
 from headway.engine.upgrade import undo, upgrade
+from headway.engine.upgrade_rehearsal import rehearse
 from headway.statechart.chart import Charted
 from headway.statechart.effects import ReportToParent
 from headway.statechart.remap import Before, remap, restore
@@ -14,6 +15,11 @@ from headway.testing import FakeClock
 from tests.upgrade.world import Played, T, World, went
 
 pytestmark = pytest.mark.mission("ENG-19", "ENG-12")
+
+
+def fail(_view: View) -> None:
+    """Something that goes wrong."""
+    raise ValueError("tripped")
 
 
 class Parent(Statechart):
@@ -132,3 +138,104 @@ def test_a_child_that_is_brought_back_takes_its_errors_back() -> None:
         ("open_", "open_", 1),
         ("open_", "open_", -1),
     ]
+
+
+class Renamed(Statechart, name="Child", version=2, upgrades={1: Upgrade(states={"open_": "waiting"})}):
+    """Has another status while it is open."""
+
+    waiting, closed = State(initial=True), Final()
+    close = any_live.to(closed)
+
+
+class Finished(Statechart, name="Child", version=2):
+    """Ends in another status."""
+
+    open_, finished = State(initial=True), Final()
+    close = any_live.to(finished)
+
+
+class Spawner(Statechart, name="Child", version=2):
+    """Has a child of its own by itself."""
+
+    open_, busy, closed = State(initial=True), State(), Final()
+    hand_on = open_.always.to(busy, do=spawn("Other"))
+    close = any_live.to(closed)
+
+
+class Other(Statechart):
+    """A child's child."""
+
+    open_, closed = State(initial=True), Final()
+    close = open_.to(closed)
+
+
+class Trips(Statechart, name="Parent"):
+    """Cannot take that a child waits."""
+
+    gathering, over = State(initial=True), Final()
+    add = gathering.stay(do=spawn("Child"))
+    end = gathering.on("child.changed").to(over, when="children.waiting > 0", do=fail)
+
+
+class Counts(Statechart, name="Parent"):
+    """Waits until a child is closed."""
+
+    gathering, over = State(initial=True), Final()
+    add = gathering.stay(do=spawn("Child"))
+    end = gathering.on("child.changed").to(over, when="children.closed == 1")
+
+
+class CountsBoth(Statechart, name="Parent", version=2):
+    """Is ready for children of both versions."""
+
+    gathering, over = State(initial=True), Final()
+    add = gathering.stay(do=spawn("Child"))
+    end = gathering.on("child.changed").to(over, when="children.closed + children.finished == 1")
+
+
+@pytest.mark.parametrize(
+    ("parent", "known", "child", "said"),
+    [
+        (Parent, [], Renamed, "its parent lives by Parent v1, which is not known here: register it"),
+        (Parent, [Parent], Renamed, None),
+        (Trips, [Trips], Renamed, "its parent, which lives by Parent v1, cannot take it"),
+        (Parent, [Parent], Spawner, "it would spawn Other, which is not known here: register it"),
+        (Parent, [Parent, Other], Spawner, None),
+        (Counts, [Counts], Finished, "its parent lives by Parent v1, which counts children.closed"),
+        (Counts, [], Finished, "its parent lives by Parent v1, which counts children.closed"),
+        (CountsBoth, [CountsBoth], Finished, None),
+    ],
+)
+def test_a_rehearsal_says_what_is_in_the_way_of_those_around(
+    played: Played, *, parent: Charted, known: list[Charted], child: Charted, said: str | None
+) -> None:
+    """It foretells the upgrade: a parent that does not take it or would wait for ever, unknown charts."""
+
+    async def scenario(world: World) -> None:
+        await family(world, parent)
+        async with world.engine(*known, child) as engine:
+            proof = await rehearse(engine, "Child", 2)
+            assert (proof.ok, proof.instances) == (said is None, 1)
+            assert [problem.startswith(said or "") for problem in proof.problems] == [True] * (
+                said is not None
+            )
+            if said is None or "counts" not in said:
+                done = await upgrade(engine, "Child", 2)
+                assert (done.done, done.failed) == ((1, 0) if said is None else (0, 1))
+
+    played(scenario)
+
+
+def test_a_parent_that_has_ended_is_in_nobodys_way(played: Played) -> None:
+    """Nobody hears a report, and nobody waits for it."""
+
+    async def scenario(world: World) -> None:
+        await family(world, Counts)
+        async with world.engine(Counts, Child) as engine:
+            await went(engine.send(T, "p", Event("add")))
+            await went(engine.send(T, "p:2:0", Event("close")))
+            assert (await engine.get(T, "p")).ended
+        proof = await world.rehearsal(Finished)
+        assert (proof.ok, proof.instances) == (True, 1)
+
+    played(scenario)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
-from headway.engine.facts import Facts
+from headway.engine.upgrade_facts import known_of
+from headway.engine.upgrade_family import Family
 from headway.engine.upgrade_past import Past, past_of
 from headway.engine.upgrade_versions import Versions, pages, prepared
 from headway.errors import UnknownChartError
@@ -21,7 +22,6 @@ from headway.statechart.chart import Chart
 from headway.statechart.passing import Fitness, Outlook, outlook
 from headway.statechart.replay import Replay
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow
 
 MOST_EXAMPLES = 3
@@ -111,6 +111,7 @@ class Stage:
     def __init__(self, engine: Engine, new: Chart, rehearsal: Rehearsal, *, replay: bool) -> None:
         self._engine, self._new, self._rehearsal, self._replay = engine, new, rehearsal, replay
         self._versions = Versions(engine, new)
+        self._family = Family(engine, new)
         self._replays: dict[int, Replay] = {}
 
     async def play(self, page: Sequence[InstanceRow]) -> None:
@@ -120,8 +121,9 @@ class Stage:
         snapshots = [decode(Snapshot, row.snapshot) for row in rows]
         known = await known_of(self._engine, self._new, rows, snapshots)
         pasts = await asyncio.gather(*(self._past(row) for row in rows))
+        await self._family.meet(rows)
         for row, snapshot, facts, past in zip(rows, snapshots, known.facts, pasts, strict=True):
-            self._try(row, snapshot, (known.now, facts), past)
+            await self._try(row, snapshot, (known.now, facts), past)
 
     async def _past(self, row: InstanceRow) -> Past | UnknownChartError:
         """What an instance has done, as far as it matters."""
@@ -132,7 +134,7 @@ class Stage:
             return error
         return Past(self._versions)
 
-    def _try(
+    async def _try(
         self,
         row: InstanceRow,
         snapshot: Snapshot,
@@ -147,6 +149,9 @@ class Stage:
         acted = {name: who for name, who in past.acted.items() if name in watched}
         old = self._versions.chart(row.version)
         view = outlook(old, self._new, snapshot, now, born=row.created_at, facts=facts, acted=acted)
+        if view.possible and view.step is not None:
+            problems = await self._family.problems(row, old, view.step)
+            view = Outlook("rule", problems=problems) if problems else view
         self._keep(row, snapshot, view, now)
         if self._replay:
             self._play_again(row, old, past)
@@ -180,47 +185,3 @@ class Stage:
 
 
 FATES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}
-
-
-class Known(Scratch):
-    """The time, and the facts of each instance of a page."""
-
-    now: datetime
-    facts: list[Mapping[str, Any]]
-
-
-async def known_of(
-    engine: Engine, new: Chart, rows: Sequence[InstanceRow], snapshots: Sequence[Snapshot]
-) -> Known:
-    """What the guards of the new chart want to know, read for a page at once."""
-    if not new.model.facts:
-        return Known(await engine.store.now(), [{}] * len(rows))
-    given = engine.charts.given
-    facts = [Facts(new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)]
-    look = Look(facts)
-    await engine.store.run(look)
-    return Known(look.now, look.values)
-
-
-class Look:
-    """A unit that changes nothing: the facts of many instances."""
-
-    def __init__(self, facts: Sequence[Facts]) -> None:
-        self._facts = facts
-        self.now = datetime.min.replace(tzinfo=UTC)
-        self.values: list[Mapping[str, Any]] = []
-
-    def begin(self) -> Reads:
-        """Ask for the facts."""
-        counters = {key for facts in self._facts for key in facts.counters()}
-        return Reads(counters=counters, records={key for facts in self._facts for key in facts.records()})
-
-    def take(self, found: Found) -> None:
-        """Keep what was found."""
-        self.now = found.now
-        records = {key: decode(object, row.data) for key, row in found.records.items()}
-        self.values = [facts.values(found.counters, records) for facts in self._facts]
-
-    def changes(self) -> Changes:
-        """Nothing."""
-        return Changes()
