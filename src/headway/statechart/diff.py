@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from headway.clock import spell
@@ -10,6 +10,7 @@ from headway.codec import Value
 from headway.statechart import labels, model
 from headway.statechart.chart import Chart
 from headway.statechart.contents import field_names
+from headway.statechart.counted import counted_in_vain, spawns
 from headway.statechart.renaming import Renaming
 from headway.statechart.tree import HISTORY
 
@@ -58,10 +59,21 @@ class Pair(NamedTuple):
         return self.renaming.transition(row.name), self.state_now(row.source)
 
 
-def differences(old: Chart, new: Chart) -> list[Difference]:
-    """All that has changed, in the order of the charts; names are matched as the new chart's upgrade says."""
+def differences(old: Chart, new: Chart, parents: Iterable[Chart] = ()) -> list[Difference]:
+    """All that has changed, in the order of the charts; names are matched as the new chart's upgrade says.
+
+    `parents` are charts that may spawn it: what they count their children by should not be gone.
+    """
     pair = Pair(old, new, Renaming(old, new))
-    return [found for compare in COMPARISONS for found in compare(pair)]
+    found = [each for compare in COMPARISONS for each in compare(pair)]
+    return found + [each for parent in parents if spawns(parent, new.name) for each in _counted(pair, parent)]
+
+
+def _counted(pair: Pair, parent: Chart) -> Found:
+    for status in counted_in_vain(parent, pair.old, pair.new):
+        said = f"{parent.name} v{parent.version} counts children.{status}"
+        because = f"first bring {parent.name} to a version that counts what they are then"
+        yield Difference("state", "removed", status, said, "rule", because)
 
 
 def _states(pair: Pair) -> Found:
