@@ -4,7 +4,9 @@ import pytest
 
 from headway import Ask, Event, Final, Run, State, Statechart, Upgrade, any_live, person
 from headway.engine.upgrade import undo, upgrade
+from headway.engine.upgrade_past import past_of
 from headway.engine.upgrade_rehearsal import rehearse
+from headway.engine.upgrade_versions import Versions
 from headway.statechart.diff import differences
 from headway.statechart.refusal import Refusal
 from headway.statechart.renaming import Renaming
@@ -199,5 +201,36 @@ def test_names_like_those_of_the_engine_are_no_difference(played: Played) -> Non
             await went(engine.send(T, "it", work_done(work.id, work.attempt)))
         proof = await world.rehearsal(Runs)
         assert (proof.ok, proof.lines, proof.history) == (True, 1, {})
+
+    played(scenario)
+
+
+def test_what_is_kept_of_a_history_does_not_grow_with_it(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A rehearsal reads page by page, and keeps of each kind of step how often it was taken."""
+    monkeypatch.setattr("headway.engine.upgrade_versions.LINES", 7)
+
+    class Lamp(Statechart):
+        off, on = State(initial=True), State()
+        broken = Final()
+        switch = off.to(on) | on.to(off)
+        drop = any_live.to(broken)
+
+    class Bulb(Statechart, name="Lamp", version=2, upgrades={1: Upgrade(renames={"switch": "turn"})}):
+        off, on = State(initial=True), State()
+        broken = Final()
+        turn = off.to(on)
+        drop = any_live.to(broken)
+
+    async def scenario(world: World) -> None:
+        async with world.engine(Lamp) as engine:
+            await went(engine.create(T, "it", "Lamp"))
+            for _ in range(20):
+                await went(engine.send(T, "it", Event("switch")))
+            past = await past_of(engine.store, (T, "it"), Versions(engine, Lamp.chart))
+            assert (past.turns.total(), len(past.turns)) == (20, 2)
+        proof = await world.rehearsal(Bulb)
+        assert (proof.lines, proof.history["would be refused: switch in on"].count) == (20, 10)
 
     played(scenario)

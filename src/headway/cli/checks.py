@@ -27,7 +27,6 @@ from headway.statechart.export import chart_hash
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
 from headway.store.port import Store
-from headway.store.rows import ChartRow
 
 Verdict = Literal["ok", "warning", "error", "skipped"]
 SKEW_TO_TELL, SKEW_TO_MEND = timedelta(seconds=1), timedelta(seconds=30)
@@ -142,8 +141,9 @@ def _hash(chart: Chart) -> str:
 async def _versions(patient: Patient, name: str) -> Check:
     if patient.store is None:
         return Check(name, "skipped", "needs the database")
-    newest = {row.chart: row.version for row in sorted(await patient.store.charts(), key=_by_version)}
-    older = {row.chart for row in await patient.store.charts() if row.version < newest[row.chart]}
+    stored = sorted((row.version, row.chart) for row in await patient.store.charts())
+    newest = {chart: version for version, chart in stored}
+    older = {chart for version, chart in stored if version < newest[chart]}
     told = []
     for chart in sorted(older):
         living = await _living(patient.store, chart)
@@ -153,10 +153,6 @@ async def _versions(patient: Patient, name: str) -> Check:
             told.append(f"{chart}: {counts}{first}; the newest is v{newest[chart]}")
     # No trouble: instances may keep their version. But an upgrade that is half done looks like this.
     return Check(name, "ok", "; ".join(told) or "all instances live by the newest version of their chart")
-
-
-def _by_version(row: ChartRow) -> int:
-    return row.version
 
 
 async def _living(store: Store, chart: str) -> Counter[int]:
