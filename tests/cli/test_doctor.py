@@ -25,7 +25,8 @@ def test_a_healthy_installation(headway: Headway, database: str) -> None:
     headway("db", "up", "--database", database)
     code, checks = found(headway, *APP, "--database", database)
     assert code == 0
-    names = ("settings", "lifecycles", "handlers", "database", "charts", "clock", "issuers", "destinations")
+    names = ["settings", "lifecycles", "handlers", "database", "charts", "versions", "clock", "issuers"]
+    names.append("destinations")
     assert {name: checks[name]["verdict"] for name in names} == dict.fromkeys(names, "ok")
     assert "✓" in headway("doctor", *APP, "--database", database).out
 

@@ -10,7 +10,7 @@ import pytest
 
 from headway import Event
 from headway.engine.engine import Engine
-from headway.errors import StoreUnavailableError
+from headway.errors import EngineError, StoreUnavailableError
 from headway.store import migrate
 from headway.store.address import database_at, store_at
 from tests.cli.conftest import Headway
@@ -119,6 +119,28 @@ def test_an_upgrade_goes_on_when_the_database_is_back(
     done = headway(*command, "--json")
     assert (done.code, done.err) == (0, "PostgreSQL: gone; nothing was changed; going on in 0 s\n")
     assert json.loads(headway(*command, "--json").out)["done"] == 0
+
+
+@pytest.mark.usefixtures("lives")
+def test_a_doctor_says_how_far_an_upgrade_has_come(headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """How many live by which version: nothing to mend, but not to be found by rehearsing again only."""
+
+    def versions() -> tuple[str, str]:
+        checks = json.loads(headway("doctor", "--app", f"{LIVES}:Expense", "--port", "0", "--json").out)[
+            "checks"
+        ]
+        [check] = [check for check in checks if check["name"] == "versions"]
+        return check["verdict"], check["said"]
+
+    whole = ("ok", "all instances live by the newest version of their chart")
+    assert versions() == whole
+    command = ("upgrade", f"{LIVES}:Renamed", "--to", "2")
+    with monkeypatch.context() as patched:
+        trouble(patched, EngineError("a hitch"))
+        assert headway(*command).code == 1
+    assert versions() == ("ok", "Expense: 1 on v1, 5 on v2; the newest is v2")
+    assert headway(*command).code == 0
+    assert versions() == whole
 
 
 @WAYS

@@ -1,92 +1,22 @@
 """Upgrades of what a database holds: rehearsed, applied beside others who send, interrupted, taken back."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from headway import Ask, Event, Final, State, Statechart, Upgrade, any_live
 from headway.actions import spawn
-from headway.engine.engine import Engine
-from headway.engine.orders import Receipt
 from headway.engine.upgrade import undo, upgrade
-from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade_rehearsal import rehearse
 from headway.errors import ChartChangedError, StoreUnavailableError, UnknownChartError, UpgradeError
-from headway.statechart.chart import Charted
 from headway.statechart.snapshot import claim_ask, person, work_done
-from headway.store import migrate
-from headway.store.address import database_at, store_at
 from headway.store.port import AskQuery, Claim
 from headway.store.rows import InstanceRow
-from headway.testing import FakeClock
 from tests.upgrade.lives import ANN, BOB, Expense, Renamed, Trap, Unruly
+from tests.upgrade.world import Played, T, World, counts, went
 
 pytestmark = pytest.mark.mission("ENG-19")
-
-T = "acme"
-
-
-class World:
-    """A database, and engines on it that know some versions."""
-
-    def __init__(self, address: str) -> None:
-        self.address, self.clock = address, FakeClock()
-
-    @asynccontextmanager
-    async def engine(self, *charts: Charted) -> AsyncIterator[Engine]:
-        """An engine that runs these charts."""
-        async with Engine(store_at(self.address, clock=self.clock), charts) as engine:
-            yield engine
-
-    async def fill(self, count: int = 9, tenant: str = T) -> None:
-        """Claims in draft, in review and in payment, a third each."""
-        async with self.engine(Expense) as engine:
-            for number in range(count):
-                await went(engine.create(tenant, f"e{number}", "Expense"))
-                if number % 3:
-                    await went(engine.send(tenant, f"e{number}", Event("submit", by=ANN)))
-                if number % 3 == 2:
-                    await went(engine.send(tenant, f"e{number}", Event("approve", by=BOB)))
-
-    async def rehearsal(self, chart: Charted, **options: Any) -> Rehearsal:
-        """A rehearsal by a program that knows the new version alone."""
-        engine = Engine(store_at(self.address, clock=self.clock))
-        engine.charts.add(chart)
-        await engine.store.open()
-        try:
-            return await rehearse(engine, "Expense", 2, **options)
-        finally:
-            await engine.store.close()
-
-
-async def went(answer: Awaitable[object]) -> Receipt:
-    """The receipt of a call that went through."""
-    receipt = await answer
-    assert isinstance(receipt, Receipt), receipt
-    return receipt
-
-
-@pytest.fixture
-def played(database: str) -> Callable[[Callable[[World], Awaitable[None]]], None]:
-    """Plays a scenario on each kind of store."""
-
-    async def play(scenario: Callable[[World], Awaitable[None]]) -> None:
-        async with database_at(database, create=True) as opened:
-            await migrate.up(opened)
-        await scenario(World(database))
-
-    return lambda scenario: asyncio.run(play(scenario))
-
-
-Played = Callable[[Callable[[World], Awaitable[None]]], None]
-
-
-def counts(rehearsal: Rehearsal) -> dict[str, int]:
-    """How many instances are what."""
-    return {name: tally.count for name, tally in rehearsal.fitness.items()}
 
 
 def test_a_rehearsal_classifies_everybody_and_changes_nothing(played: Played) -> None:

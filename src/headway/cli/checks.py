@@ -1,9 +1,10 @@
-"""What a doctor looks at: settings, lifecycles, database, clock, disk, issuers, destinations, port."""
+"""What a doctor looks at: settings, lifecycles, database, versions, clock, disk, destinations, port."""
 
 from __future__ import annotations
 
 import asyncio
 import shutil
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from headway.cli.failure import CommandError
 from headway.cli.sockets import listen
 from headway.clock import SystemClock
 from headway.codec import Value, from_data
+from headway.engine.upgrade_versions import pages
 from headway.errors import HeadwayError
 from headway.outbox.endpoint import PORTS, Endpoint
 from headway.settings import Settings
@@ -31,6 +33,7 @@ SKEW_TO_TELL, SKEW_TO_MEND = timedelta(seconds=1), timedelta(seconds=30)
 DISK_TO_TELL, DISK_TO_MEND = 2_000_000_000, 200_000_000
 SECONDS_TO_ANSWER = 3.0
 BEFORE_ALL = ("", "")
+MOST_COUNTED = 100_000
 
 
 class Check(Value, omit_defaults=False):
@@ -133,6 +136,33 @@ async def _charts(patient: Patient, name: str) -> Check:
 
 def _hash(chart: Chart) -> str:
     return chart_hash(chart.model)
+
+
+async def _versions(patient: Patient, name: str) -> Check:
+    if patient.store is None:
+        return Check(name, "skipped", "needs the database")
+    stored = sorted((row.version, row.chart) for row in await patient.store.charts())
+    newest = {chart: version for version, chart in stored}
+    older = {chart for version, chart in stored if version < newest[chart]}
+    told = []
+    for chart in sorted(older):
+        living = await _living(patient.store, chart)
+        if living.keys() - {newest[chart]}:
+            counts = ", ".join(f"{living[version]:,} on v{version}" for version in sorted(living))
+            first = f" (of the first {MOST_COUNTED:,})" if living.total() >= MOST_COUNTED else ""
+            told.append(f"{chart}: {counts}{first}; the newest is v{newest[chart]}")
+    # No trouble: instances may keep their version. But an upgrade that is half done looks like this.
+    return Check(name, "ok", "; ".join(told) or "all instances live by the newest version of their chart")
+
+
+async def _living(store: Store, chart: str) -> Counter[int]:
+    """How many instances live by which version, as far as they are counted."""
+    found: Counter[int] = Counter()
+    async for page in pages(store, chart):
+        found.update(row.version for row in page)
+        if found.total() >= MOST_COUNTED:
+            break
+    return found
 
 
 async def _clock(patient: Patient, name: str) -> Check:
@@ -247,6 +277,7 @@ CHECKS: dict[str, Callable[[Patient, str], Awaitable[Check]]] = {
     "handlers": _handlers,
     "database": _database,
     "charts": _charts,
+    "versions": _versions,
     "clock": _clock,
     "disk": _disk,
     "issuers": _issuers,

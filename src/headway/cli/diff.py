@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from operator import attrgetter
 from typing import Annotated
 
 import typer
 
+from headway.cli.beside import charts_beside
 from headway.cli.catalogue import Found, find
 from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
+from headway.cli.options import settings_of
 from headway.cli.present import out
 from headway.cli.present_upgrade import differences_of
 from headway.codec import to_data
@@ -33,7 +36,9 @@ def diff(
 ) -> None:
     """Show what has changed, and what it means for living instances. Exit code 1: a change needs a rule."""
     before, after = _found(old, database), _found(new, database)
-    found = differences(before.chart, after.chart)
+    beside = charts_beside(new, settings_of(database=database)).charts
+    newest = {chart.name: chart for chart in sorted(beside, key=attrgetter("version"))}
+    found = differences(before.chart, after.chart, newest.values())
     names = tuple(f"{each.chart.name} v{each.chart.version}" for each in (before, after))
     safe = not any(each.meaning == "rule" for each in found)
     if json:

@@ -36,7 +36,7 @@ def doctor(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Check settings, lifecycles, database, clock, disk, issuers, destinations and port.
+    """Check settings, lifecycles, database, versions, clock, disk, issuers, destinations and port.
 
     Exit code 1: one is wrong.
     """

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain, repeat
 from typing import Annotated, Any
 
 import typer
 
+from headway.cli.beside import charts_beside
 from headway.cli.catalogue import find, named_object
 from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
+from headway.cli.options import App, settings_of
 from headway.cli.present import errors_to, out
 from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
 from headway.cli.progress import progress
@@ -21,8 +24,9 @@ from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.upgrade import Upgraded, undo, upgrade
 from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
-from headway.errors import StoreFullError, StoreUnavailableError
+from headway.errors import EngineError, StoreFullError, StoreUnavailableError, UnboundError
 from headway.statechart.chart import Chart
+from headway.statechart.export import chart_hash
 from headway.statechart.snapshot import Actor
 from headway.store.address import store_at
 
@@ -47,6 +51,7 @@ def command(
         bool, typer.Option("--undo", help="Bring back what was upgraded to it and has not moved since.")
     ] = False,
     database: Url = DEFAULT,
+    app: App = None,
     by: Annotated[str, typer.Option("--by", help="Who does it, for the history.")] = "operator",
     reason: Annotated[str | None, typer.Option("--reason", help="Why, for the history.")] = None,
     replay: Annotated[
@@ -64,7 +69,9 @@ def command(
     new = find(chart).chart
     if new.version != to:
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
-    task = Task(new, database, facts=_facts(facts), by=Actor(by), reason=reason, quiet=json)
+    beside = charts_beside(chart, settings_of(app=app, database=database))
+    given = {**beside.facts, **_facts(facts)}
+    task = Task(new, beside.charts, database, facts=given, by=Actor(by), reason=reason, quiet=json)
     if back:
         _tell(_done(task, task.undo), "brought back", json=json)
         return
@@ -87,6 +94,7 @@ class Task:
     def __init__(
         self,
         chart: Chart,
+        beside: Sequence[Chart],
         database: str,
         *,
         facts: Mapping[str, Any],
@@ -94,23 +102,36 @@ class Task:
         reason: str | None,
         quiet: bool,
     ) -> None:
-        self._chart, self._database, self._facts = chart, database, facts
+        self._chart, self._beside, self._database, self._facts = chart, beside, database, facts
         self._by, self._reason, self._quiet = by, reason, quiet
 
-    def _engine(self) -> Engine:
+    async def _engine(self) -> Engine:
+        """An engine that knows those around as well, if they are as stored: it must not store them."""
         engine = Engine(store_at(self._database), facts=self._facts)
         engine.charts.add(self._chart, without_facts=True)
+        stored = await self._stored()
+        for each in self._beside:
+            if stored.get((each.name, each.version)) == chart_hash(each.model):
+                with suppress(EngineError, UnboundError):  # who needs it is told so by the rehearsal
+                    engine.charts.add(each)
         return engine
+
+    async def _stored(self) -> dict[tuple[str, int], str]:
+        """The versions in the database, with the hash of each."""
+        store = store_at(self._database)
+        await store.open()
+        try:
+            return {(row.chart, row.version): row.hash for row in await store.charts()}
+        finally:
+            await store.close()
 
     async def reach(self) -> None:
         """Raises what stands in the way of the database."""
-        store = store_at(self._database)
-        await store.open()
-        await store.close()
+        await self._stored()
 
     async def rehearse(self, *, replay: bool) -> Rehearsal:
         """Try it; the version is not even stored."""
-        engine = self._engine()
+        engine = await self._engine()
         await engine.store.open()
         try:
             with progress("Rehearsing", None, quiet=self._quiet) as seen:
@@ -122,7 +143,7 @@ class Task:
 
     async def upgrade(self, total: int) -> Upgraded:
         """Do it."""
-        async with self._engine() as engine:
+        async with await self._engine() as engine:
             with progress("Upgrading", total, quiet=self._quiet) as seen:
                 return await upgrade(
                     engine,
@@ -135,7 +156,7 @@ class Task:
 
     async def undo(self) -> Upgraded:
         """Take it back."""
-        async with self._engine() as engine:
+        async with await self._engine() as engine:
             with progress("Bringing back", None, quiet=self._quiet) as seen:
                 return await undo(
                     engine,

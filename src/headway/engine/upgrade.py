@@ -11,10 +11,11 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
-from headway.engine.upgrade_versions import lines_of, pages, prepared, who_acted
+from headway.engine.upgrade_past import acted_anew
+from headway.engine.upgrade_versions import Versions, lines_of, pages, prepared
 from headway.errors import EngineError, UnknownInstanceError, UpgradeError, VersionConflictError
 from headway.statechart.refusal import Refusal
-from headway.statechart.remap import UPGRADE, Before, watched_anew
+from headway.statechart.remap import UPGRADE, Before
 from headway.statechart.snapshot import SYSTEM, Actor
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -59,8 +60,8 @@ async def upgrade(
 
     One that cannot be brought there (see `rehearse`) stays as it is.
     """
-    await prepared(engine, chart, to)
-    return await _each(engine, chart, _Upgrader(engine, Ordered(to, by, reason)), progress)
+    versions = Versions(engine, await prepared(engine, chart, to))
+    return await _each(engine, chart, _Upgrader(engine, Ordered(to, by, reason), versions), progress)
 
 
 async def undo(
@@ -72,7 +73,10 @@ async def undo(
     reason: str | None = None,
     progress: Progress | None = None,
 ) -> Upgraded:
-    """Bring back what was upgraded to a version and has not moved since; the rest is passed over."""
+    """Bring back what was upgraded to a version and has not moved; the rest is passed over.
+
+    Who has moved by itself in the upgrade has moved: what that has led to in the world is not taken back.
+    """
     await prepared(engine, chart, to)
     return await _each(engine, chart, _Undoer(engine, Ordered(to, by, reason)), progress)
 
@@ -88,9 +92,8 @@ class Ordered(Scratch):
 class _Upgrader:
     """Upgrades instances one by one."""
 
-    def __init__(self, engine: Engine, ordered: Ordered) -> None:
-        self._engine, self._ordered = engine, ordered
-        self._watched: dict[int, frozenset[str]] = {}
+    def __init__(self, engine: Engine, ordered: Ordered, versions: Versions) -> None:
+        self._engine, self._ordered, self._versions = engine, ordered, versions
 
     async def __call__(self, row: InstanceRow) -> bool:
         """Whether an instance was changed; starts over when it moves meanwhile, so that nothing is lost."""
@@ -99,7 +102,7 @@ class _Upgrader:
         for _ in range(ATTEMPTS):
             if row.ended or row.version >= ordered.to:
                 return False
-            acted = await self._acted(row)
+            acted = await acted_anew(engine.store, key, row.version, self._versions)
             try:
                 answer = await engine.upgrade(
                     *key, ordered.to, by=ordered.by, reason=ordered.reason, acted=acted, expected_seq=row.seq
@@ -111,17 +114,6 @@ class _Upgrader:
                 raise UpgradeError(key[1], (answer.message,))
             return True
         raise EngineError("it moves too fast: run the upgrade again")
-
-    async def _acted(self, row: InstanceRow) -> dict[str, tuple[str, ...]]:
-        """Who did what only the new version wants to know."""
-        if row.version not in self._watched:
-            charts = self._engine.charts
-            old, new = (charts.known(row.chart, each) for each in (row.version, self._ordered.to))
-            self._watched[row.version] = watched_anew(old, new)
-        watched = self._watched[row.version]
-        if not watched:
-            return {}
-        return who_acted(watched, [line async for line in lines_of(self._engine.store, (row.tenant, row.id))])
 
 
 class _Undoer:
@@ -156,8 +148,8 @@ class _Undoer:
 
 
 def _record(lines: Sequence[HistoryRow], row: InstanceRow) -> Before | None:
-    """What the last upgrade has changed, when nothing has happened since."""
-    if not lines or {lines[0].event, lines[0].transition} != {UPGRADE} or lines[0].data is None:
+    """What the last upgrade has changed, when it was the last step and nothing has followed in it."""
+    if len(lines) != 1 or {lines[0].event, lines[0].transition} != {UPGRADE} or lines[0].data is None:
         return None
     record = decode(Before, lines[0].data)
     return record if record.to == row.version else None

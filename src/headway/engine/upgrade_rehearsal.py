@@ -7,22 +7,22 @@ which steps of their own histories the new chart would not take.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
-from headway.engine.facts import Facts
-from headway.engine.upgrade_versions import lines_of, pages, prepared, who_acted
+from headway.engine.upgrade_facts import known_of
+from headway.engine.upgrade_family import Family
+from headway.engine.upgrade_past import Past, past_of
+from headway.engine.upgrade_versions import Versions, pages, prepared
 from headway.errors import UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.passing import Fitness, Outlook, outlook
-from headway.statechart.remap import watched_anew
-from headway.statechart.replay import Replay, Turn
+from headway.statechart.replay import Replay
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes, Found, Reads
-from headway.store.rows import HistoryRow, InstanceRow
+from headway.store.rows import InstanceRow
 
 MOST_EXAMPLES = 3
 MOST_KINDS = 500
@@ -36,9 +36,9 @@ class Tally(Scratch):
     count: int = 0
     examples: list[str] = []
 
-    def add(self, instance: str) -> None:
-        """One more."""
-        self.count += 1
+    def add(self, instance: str, times: int = 1) -> None:
+        """One more, or so many."""
+        self.count += times
         if len(self.examples) < MOST_EXAMPLES and instance not in self.examples:
             self.examples.append(instance)
 
@@ -46,11 +46,11 @@ class Tally(Scratch):
 Tallies = dict[str, Tally]
 
 
-def _count(tallies: Tallies, kind: str, instance: str) -> None:
-    """One more of a kind; how many kinds are kept is bounded."""
+def _count(tallies: Tallies, kind: str, instance: str, times: int = 1) -> None:
+    """One more of a kind, or so many; how many kinds are kept is bounded."""
     if kind not in tallies and len(tallies) >= MOST_KINDS:
         kind = OTHERS
-    tallies.setdefault(kind, Tally()).add(instance)
+    tallies.setdefault(kind, Tally()).add(instance, times)
 
 
 def most_common(tallies: Tallies) -> list[tuple[str, Tally]]:
@@ -110,9 +110,9 @@ class Stage:
 
     def __init__(self, engine: Engine, new: Chart, rehearsal: Rehearsal, *, replay: bool) -> None:
         self._engine, self._new, self._rehearsal, self._replay = engine, new, rehearsal, replay
-        self._old: dict[int, Chart | None] = {}
+        self._versions = Versions(engine, new)
+        self._family = Family(engine, new)
         self._replays: dict[int, Replay] = {}
-        self._watched: dict[int, frozenset[str]] = {}
 
     async def play(self, page: Sequence[InstanceRow]) -> None:
         """Try the instances of a page."""
@@ -120,47 +120,41 @@ class Stage:
         self._rehearsal.already += len(page) - len(rows)
         snapshots = [decode(Snapshot, row.snapshot) for row in rows]
         known = await known_of(self._engine, self._new, rows, snapshots)
-        histories = await asyncio.gather(*(self._lines(row) for row in rows))
-        for row, snapshot, facts, lines in zip(rows, snapshots, known.facts, histories, strict=True):
-            self._try(row, snapshot, (known.now, facts), lines)
+        pasts = await asyncio.gather(*(self._past(row) for row in rows))
+        await self._family.meet(rows)
+        for row, snapshot, facts, past in zip(rows, snapshots, known.facts, pasts, strict=True):
+            await self._try(row, snapshot, (known.now, facts), past)
 
-    async def _lines(self, row: InstanceRow) -> list[HistoryRow]:
-        old = self._chart(row.version)
-        if old is None or not (self._replay or self._watched_anew(old)):
-            return []
-        return [line async for line in lines_of(self._engine.store, (row.tenant, row.id))]
+    async def _past(self, row: InstanceRow) -> Past | UnknownChartError:
+        """What an instance has done, as far as it matters."""
+        try:
+            if self._replay or self._versions.watched_anew(row.version):
+                return await past_of(self._engine.store, (row.tenant, row.id), self._versions)
+        except UnknownChartError as error:
+            return error
+        return Past(self._versions)
 
-    def _watched_anew(self, old: Chart) -> frozenset[str]:
-        if old.version not in self._watched:
-            self._watched[old.version] = watched_anew(old, self._new)
-        return self._watched[old.version]
-
-    def _chart(self, version: int) -> Chart | None:
-        if version not in self._old:
-            try:
-                self._old[version] = self._engine.charts.known(self._new.name, version)
-            except UnknownChartError:
-                self._old[version] = None
-        return self._old[version]
-
-    def _try(
+    async def _try(
         self,
         row: InstanceRow,
         snapshot: Snapshot,
         moment: tuple[datetime, Mapping[str, Any]],
-        lines: Sequence[HistoryRow],
+        past: Past | UnknownChartError,
     ) -> None:
         now, facts = moment
-        old = self._chart(row.version)
-        if old is None:
-            said = f"version {row.version} of the chart is not stored: register it"
-            self._keep(row, snapshot, Outlook("rule", problems=(said,)), now)
+        if isinstance(past, UnknownChartError):
+            self._keep(row, snapshot, Outlook("rule", problems=(str(past),)), now)
             return
-        acted = who_acted(self._watched_anew(old), lines)
+        watched = self._versions.watched_anew(row.version)
+        acted = {name: who for name, who in past.acted.items() if name in watched}
+        old = self._versions.chart(row.version)
         view = outlook(old, self._new, snapshot, now, born=row.created_at, facts=facts, acted=acted)
+        if view.possible and view.step is not None:
+            problems = await self._family.problems(row, old, view.step)
+            view = Outlook("rule", problems=problems) if problems else view
         self._keep(row, snapshot, view, now)
         if self._replay:
-            self._play_again(row, old, lines)
+            self._play_again(row, old, past)
 
     def _keep(self, row: InstanceRow, before: Snapshot, view: Outlook, now: datetime) -> None:
         name, rehearsal = f"{row.tenant}/{row.id}", self._rehearsal
@@ -178,60 +172,16 @@ class Stage:
                 rehearsal.due_at_once += timer.due <= now
             rehearsal.next_due = min(rehearsal.next_due or timer.due, timer.due)
 
-    def _play_again(self, row: InstanceRow, old: Chart, lines: Iterable[HistoryRow]) -> None:
+    def _play_again(self, row: InstanceRow, old: Chart, past: Past) -> None:
         replay = self._replays.setdefault(row.version, Replay(old, self._new))
-        for line in lines:
-            fate = replay.fate(Turn(line.event, line.transition, line.before, line.after))
+        for turn, count in past.turns.items():
+            fate = replay.fate(turn)
             if fate is None:
                 continue
-            self._rehearsal.lines += 1
+            self._rehearsal.lines += count
             if fate != "same":
-                where = f"{line.transition} in {line.before}"
-                _count(self._rehearsal.history, f"{FATES[fate]}: {where}", f"{row.tenant}/{row.id}")
+                kind = f"{FATES[fate]}: {turn.transition} in {turn.before}"
+                _count(self._rehearsal.history, kind, f"{row.tenant}/{row.id}", count)
 
 
 FATES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}
-
-
-class Known(Scratch):
-    """The time, and the facts of each instance of a page."""
-
-    now: datetime
-    facts: list[Mapping[str, Any]]
-
-
-async def known_of(
-    engine: Engine, new: Chart, rows: Sequence[InstanceRow], snapshots: Sequence[Snapshot]
-) -> Known:
-    """What the guards of the new chart want to know, read for a page at once."""
-    if not new.model.facts:
-        return Known(await engine.store.now(), [{}] * len(rows))
-    given = engine.charts.given
-    facts = [Facts(new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)]
-    look = Look(facts)
-    await engine.store.run(look)
-    return Known(look.now, look.values)
-
-
-class Look:
-    """A unit that changes nothing: the facts of many instances."""
-
-    def __init__(self, facts: Sequence[Facts]) -> None:
-        self._facts = facts
-        self.now = datetime.min.replace(tzinfo=UTC)
-        self.values: list[Mapping[str, Any]] = []
-
-    def begin(self) -> Reads:
-        """Ask for the facts."""
-        counters = {key for facts in self._facts for key in facts.counters()}
-        return Reads(counters=counters, records={key for facts in self._facts for key in facts.records()})
-
-    def take(self, found: Found) -> None:
-        """Keep what was found."""
-        self.now = found.now
-        records = {key: decode(object, row.data) for key, row in found.records.items()}
-        self.values = [facts.values(found.counters, records) for facts in self._facts]
-
-    def changes(self) -> Changes:
-        """Nothing."""
-        return Changes()

@@ -1,15 +1,17 @@
-"""What an upgrade needs to know first: the versions of a chart, its living instances, and their histories."""
+"""What an upgrade needs to know first: the versions of a chart, its living instances, and their lines."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Sequence
 
 from headway.codec import decode
 from headway.engine.engine import Engine
-from headway.errors import ChartChangedError
+from headway.errors import ChartChangedError, UnknownChartError
 from headway.statechart.chart import Chart, named_functions
 from headway.statechart.export import chart_hash
 from headway.statechart.model import Model
+from headway.statechart.remap import watched_anew
+from headway.statechart.renaming import Renaming
 from headway.store.port import Store
 from headway.store.rows import ChartRow, HistoryRow, InstanceRow, Key
 
@@ -45,6 +47,42 @@ def stored_chart(row: ChartRow, like: Chart | None = None) -> Chart:
     return Chart(whole, functions, like.types)
 
 
+class Versions:
+    """The versions of one chart, and how the names of one become those of another."""
+
+    def __init__(self, engine: Engine, new: Chart) -> None:
+        self._charts, self._new = engine.charts, new
+        self._renamings: dict[tuple[int, int], Renaming] = {}
+        self._names: dict[int, frozenset[str]] = {}
+        self._watched: dict[int, frozenset[str]] = {}
+
+    def chart(self, version: int) -> Chart:
+        """A version; raises UnknownChartError."""
+        try:
+            return self._charts.known(self._new.name, version)
+        except UnknownChartError as error:
+            raise UnknownChartError(f"version {version} of the chart is not stored: register it") from error
+
+    def renaming(self, old: int, new: int) -> Renaming:
+        """How names have changed from one version to another."""
+        if (old, new) not in self._renamings:
+            self._renamings[old, new] = Renaming(self.chart(old), self.chart(new))
+        return self._renamings[old, new]
+
+    def transitions(self, version: int) -> frozenset[str]:
+        """The names of a version's transitions."""
+        if version not in self._names:
+            rows = self.chart(version).model.transitions
+            self._names[version] = frozenset(row.name for row in rows)
+        return self._names[version]
+
+    def watched_anew(self, version: int) -> frozenset[str]:
+        """What the new version wants to know who did it, and an older one did not keep."""
+        if version not in self._watched:
+            self._watched[version] = watched_anew(self.chart(version), self._new)
+        return self._watched[version]
+
+
 async def pages(store: Store, chart: str) -> AsyncIterator[Sequence[InstanceRow]]:
     """The living instances of a chart, of all tenants, page by page."""
     after: Key = ("", "")
@@ -63,12 +101,3 @@ async def lines_of(store: Store, key: Key) -> AsyncIterator[HistoryRow]:
         if len(page) < LINES:
             return
         after = page[-1].position
-
-
-def who_acted(names: Collection[str], lines: Iterable[HistoryRow]) -> dict[str, tuple[str, ...]]:
-    """Who did what, by the history."""
-    acted: dict[str, tuple[str, ...]] = {}
-    for line in lines if names else ():
-        for name in {line.event, *line.transition.split(", ")}.intersection(names):
-            acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), line.actor)))
-    return acted

@@ -18,6 +18,7 @@ from headway.statechart.actions import Fault, as_delay, call, value_of
 from headway.statechart.chart import Chart
 from headway.statechart.draft import Draft
 from headway.statechart.refusal import Veto
+from headway.statechart.renaming import timer_now
 from headway.statechart.snapshot import OpenAsk, OpenWork, Snapshot, Timer
 from headway.statechart.tree import Node
 
@@ -138,12 +139,7 @@ def _before(passage: Passage, was: Node | None) -> dict[str, Alarm]:
 
 def _renamed_key(passage: Passage, key: str) -> str:
     kind, _, name = key.partition(":")
-    if kind != "after":
-        return key
-    base, dash, number = name.rpartition("-")
-    if name not in passage.rule.renames and dash and number.isdecimal():
-        return f"after:{passage.renamed(base)}-{number}"
-    return f"after:{passage.renamed(name)}"
+    return f"after:{timer_now(passage.rule, name)}" if kind == "after" else key
 
 
 def _carried_timers(passage: Passage) -> dict[str, Timer]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from headway.clock import spell
@@ -10,7 +10,8 @@ from headway.codec import Value
 from headway.statechart import labels, model
 from headway.statechart.chart import Chart
 from headway.statechart.contents import field_names
-from headway.statechart.remap import rule_for
+from headway.statechart.counted import counted_in_vain, spawns
+from headway.statechart.renaming import Renaming
 from headway.statechart.tree import HISTORY
 
 Subject = Literal["state", "transition", "guard", "timer", "ask", "work", "fact", "context", "setting"]
@@ -41,28 +42,38 @@ class Pair(NamedTuple):
 
     old: Chart
     new: Chart
-    rule: model.Upgrade
+    renaming: Renaming
+
+    @property
+    def rule(self) -> model.Upgrade:
+        """What the newer one declares."""
+        return self.renaming.rule
 
     def state_now(self, name: str) -> str:
         """What a state is called in the new version: where it goes when that is one place."""
         to = self.rule.states.get(name, (name,))
         return to[0] if isinstance(to, tuple) and len(to) == 1 else name
 
-    def event_now(self, event: str) -> str:
-        """What an event is called in the new version: those of the engine name a state."""
-        renames = self.rule.renames
-        parts = [self.state_now(renames.get(part, part)) for part in event.split(".")]
-        return renames.get(event, ".".join(parts))
-
     def row_now(self, row: model.Transition) -> tuple[str, str]:
         """The name and the source of a row in the new version."""
-        return self.rule.renames.get(row.name, row.name), self.state_now(row.source)
+        return self.renaming.transition(row.name), self.state_now(row.source)
 
 
-def differences(old: Chart, new: Chart) -> list[Difference]:
-    """All that has changed, in the order of the charts; names are matched as the new chart's upgrade says."""
-    pair = Pair(old, new, rule_for(new, old.version))
-    return [found for compare in COMPARISONS for found in compare(pair)]
+def differences(old: Chart, new: Chart, parents: Iterable[Chart] = ()) -> list[Difference]:
+    """All that has changed, in the order of the charts; names are matched as the new chart's upgrade says.
+
+    `parents` are charts that may spawn it: what they count their children by should not be gone.
+    """
+    pair = Pair(old, new, Renaming(old, new))
+    found = [each for compare in COMPARISONS for each in compare(pair)]
+    return found + [each for parent in parents if spawns(parent, new.name) for each in _counted(pair, parent)]
+
+
+def _counted(pair: Pair, parent: Chart) -> Found:
+    for status in counted_in_vain(parent, pair.old, pair.new):
+        said = f"{parent.name} v{parent.version} counts children.{status}"
+        because = f"first bring {parent.name} to a version that counts what they are then"
+        yield Difference("state", "removed", status, said, "rule", because)
 
 
 def _states(pair: Pair) -> Found:
@@ -260,7 +271,7 @@ def _row(pair: Pair, was: model.Transition, now: model.Transition) -> Found:
     if (was.after, was.repeats) != (now.after, now.repeats):
         said = f"{labels.trigger(pair.old, was)} → {labels.trigger(pair.new, now)}"
         yield Difference("timer", "changed", now.name, said, "adapts", "the time already waited counts")
-    elif was.after is None and tuple(map(pair.event_now, was.events)) != now.events:
+    elif was.after is None and tuple(map(pair.renaming.event, was.events)) != now.events:
         before, after = labels.trigger(pair.old, was), labels.trigger(pair.new, now)
         yield Difference("transition", "changed", now.name, f"when {before} → when {after}")
     yield from _duties(was, now)
@@ -337,7 +348,7 @@ SETTINGS = ("initial", "cancel", "owner", "computed", "max_depth", "max_children
 def _settings(pair: Pair) -> Found:
     for name in SETTINGS:
         was, now = getattr(pair.old.model, name), getattr(pair.new.model, name)
-        if was != now:
+        if (tuple(map(pair.state_now, was)) if name == "initial" else was) != now:
             yield Difference("setting", "changed", name, f"{_plain(was)} → {_plain(now)}")
 
 

@@ -23,6 +23,7 @@ from headway.statechart.follow import follow
 from headway.statechart.marks import told_error
 from headway.statechart.moves import computed_status, end
 from headway.statechart.refusal import Veto
+from headway.statechart.renaming import Renaming, rule_for
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step import Step, in_utc, settle, status_of
 from headway.statechart.tree import Arc, Node
@@ -97,16 +98,11 @@ def remap(
 
 def watched_anew(old: Chart, new: Chart) -> frozenset[str]:
     """What the new chart wants to know who did it, and the old one did not keep; by the old names."""
-    rule = rule_for(new, old.version)
-    named = {after: before for before, after in rule.renames.items()}
-    wanted = {named.get(name, name) for row in new.model.transitions for name in row.distinct_from}
-    return frozenset(wanted - {name for row in old.model.transitions for name in row.distinct_from})
-
-
-def rule_for(new: Chart, version: int) -> model.Upgrade:
-    """How instances of a version come to the new chart; as they are when it says nothing."""
-    found = [each for each in new.model.upgrades if each.version == version]
-    return found[0] if found else model.Upgrade(version=version)
+    renaming = Renaming(old, new)
+    wanted = {name for row in new.model.transitions for name in row.distinct_from}
+    now = {name: renaming.event(name) for row in old.model.transitions for name in (row.name, *row.events)}
+    named = {name for name, called in now.items() if called in wanted} | wanted.difference(now.values())
+    return frozenset(named - {name for row in old.model.transitions for name in row.distinct_from})
 
 
 def _passage(
@@ -298,10 +294,11 @@ def _wanted(arc: Arc) -> tuple[object, ...]:
 
 
 def _acted(passage: Passage, further: Acted) -> dict[str, tuple[str, ...]]:
+    renaming = Renaming(passage.old, passage.new)
     acted: dict[str, tuple[str, ...]] = {}
     for known in (passage.snapshot.acted, further):
         for name, who in known.items():
-            key = passage.renamed(name)
+            key = renaming.event(name)
             acted[key] = tuple(dict.fromkeys((*acted.get(key, ()), *who)))
     return acted
 
@@ -314,7 +311,7 @@ def _finished(passage: Passage) -> Step:
     settle(draft)
     if draft.ended:
         end(draft)
-    _report(draft, status_of(passage.old, before.states))
+    _report(draft, passage.old, before)
     after = draft.snapshot()
     data = to_data(Before(before.version, after.version, changed(before, after)))
     rows = [replace(draft.rows[0], data=data), *draft.rows[1:]]
@@ -330,10 +327,12 @@ def changed(before: Snapshot, after: Snapshot) -> dict[str, Any]:
     }
 
 
-def _report(draft: Draft, before: str | None) -> None:
-    after = draft.active[0].top.id
-    if draft.base.parent is not None and before != after:
-        draft.effects.append(ReportToParent(draft.identify(), draft.base.parent, before, after))
+def _report(draft: Draft, chart: Chart, before: Snapshot) -> None:
+    """The parent hears of another status, and of errors that are more or fewer than the child had before."""
+    parent, was, now = before.parent, status_of(chart, before.states), draft.active[0].top.id
+    errors = draft.counters.get("errors", 0) - before.counters.get("errors", 0)
+    if parent is not None and (was != now or errors):
+        draft.effects.append(ReportToParent(draft.identify(), parent, was, now, errors))
 
 
 def restore(
@@ -361,7 +360,7 @@ def restore(
     states = {ask.id: state for state, ask in snapshot.asks.items()}
     came = {state: states.get(ask.id, "") for state, ask in was.asks.items()}
     follow(draft, snapshot, new, came)
-    _report(draft, status_of(new, snapshot.states))
+    _report(draft, new, snapshot)
     return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects))
 
 
