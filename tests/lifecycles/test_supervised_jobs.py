@@ -90,13 +90,18 @@ def test_forbidden_pairs_of_a_job(state: str, event: Event, code: str) -> None:
     assert job_in(state).refused(event).code == code
 
 
+RUNNING_TAKES = {
+    *("success", "error", "cancel", "worker_crash", "reallocate", "left_at", "task_done", "delegate"),
+}
+
+
 @pytest.mark.mission("SUP-J")
 @pytest.mark.parametrize(
     ("state", "allowed"),
     [
         ("SUBMITTED", {"validate", "cancel"}),
         ("PENDING", {"allocate_resources", "cancel"}),
-        ("RUNNING", {"success", "error", "cancel", "worker_crash", "reallocate", "task_done", "delegate"}),
+        ("RUNNING", RUNNING_TAKES),
         ("FAILED", set()),
     ],
 )
@@ -327,6 +332,70 @@ def test_a_worker_that_is_away_gets_nothing(event: str) -> None:
         assert [task["job"] for task in world.of["w0"].context["tasks"]] == ["first", "second"]
     else:
         assert world.of["boss"].context["orphans"] == ["first#0"]
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_worker_on_duty_outlasts_its_patience(busy: bool) -> None:  # noqa: FBT001 - a case
+    """A task of a day, and a day without any, end no worker: its supervisor answers when it asks."""
+    world = world_with(1)
+    if busy:
+        submit(world, timeout_seconds=200_000)
+    world.pass_time(86_400)
+    assert world.status("w0") == "RUNNING"
+    assert not busy or workers_of(world) == ["w0"]
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_paused_worker_waits_for_a_person_and_its_task_goes_on_elsewhere() -> None:
+    """Nobody answers for who has to resume it: after its patience it ends, and another takes over."""
+    world = world_with(2)
+    submit(world, timeout_seconds=200_000)
+    (worker,) = workers_of(world)
+    world.send(safe_point(5), worker)
+    world.send(Worker.pause(), worker)
+    world.pass_time(3_601)
+    (other,) = workers_of(world)
+    assert (world.status(worker), world.status(other), other != worker) == ("TERMINATED", "RUNNING", True)
+    assert reached(world, other) == 5
+
+
+def safe_point(value: int, task: str = "it#0") -> Event:
+    """A task has come to a safe point."""
+    return Worker.safe_point({"task": task, "reached": value})
+
+
+def reached(world: World, worker: str) -> Any:
+    """From where a worker goes on with its task."""
+    return world.of[worker].context["tasks"][0]["reached"]
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+@pytest.mark.parametrize("how", ["terminate", "lost", "crashed"])
+def test_a_task_goes_on_from_the_safe_point_that_its_worker_has_carried(how: str) -> None:
+    """However a worker ends, the next one begins where it was; and so does the one after that."""
+    world = world_with(3)
+    submit(world)
+    for point in (5, None):
+        (worker,) = workers_of(world)
+        if point is not None:
+            world.send(safe_point(point), worker)
+        if how == "terminate":
+            world.send(Worker.terminate(), worker)
+        else:
+            world.failed(how, worker)
+        (other,) = workers_of(world)
+        assert (reached(world, other), other != worker) == (5, True)
+
+
+@pytest.mark.mission("SUP-R")
+def test_exhaustion_forgets_no_safe_point() -> None:
+    """A worker that lacks resources before its first new safe point keeps the one it began with."""
+    world = world_with(1)
+    submit(world)
+    world.send(safe_point(5), "w0")
+    world.failed("resources_exhausted", "w0")
+    assert (world.status("w0"), reached(world, "w0")) == ("PAUSED", 5)
 
 
 @pytest.mark.mission("SUP-RUN")

@@ -74,6 +74,16 @@ class Service:
             await self.node.tenant().until(name, *states)
         return await self.get(name)
 
+    async def heard(self, name: str, event: str, times: int = 1) -> None:
+        """Wait until a worker or job has taken an event so many times, whoever sent it."""
+        async with asyncio.timeout(LONGEST):
+            while await self._taken(name, event) < times:
+                await asyncio.sleep(0.01)  # what stays in its state is told to nobody
+
+    async def _taken(self, name: str, event: str) -> int:
+        rows = await self.node.engine.history("default", name, limit=1_000)
+        return sum(row.event == event for row in rows)
+
     async def supervise(self, worker: str, action: str, **body: Any) -> httpx.Response:
         """Pause, resume or terminate."""
         return await self.client.post(f"/api/supervisor/workers/{worker}/{action}", json=body)
@@ -133,9 +143,11 @@ def processes_of(worker: str) -> list[int]:
 
 
 @asynccontextmanager
-async def serving(database: str, clock: Ahead | None = None) -> AsyncIterator[Service]:
+async def serving(
+    database: str, clock: Ahead | None = None, *, carried_every: float = 60
+) -> AsyncIterator[Service]:
     """Supervision on a free port for the length of a block."""
-    lifecycle = supervision(PERFORM)
+    lifecycle = supervision(PERFORM, carried_every=carried_every)
     async with (
         Node(database, lifecycle.charts, handlers=lifecycle.handlers, clock=clock) as node,
         Access(node.engine.store, rate=UNHURRIED) as access,

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headway import Actor
 from headway.lifecycles.supervision.chart import Job
 from tests.lifecycles.supervision.serving import (
     Service,
@@ -261,14 +262,68 @@ async def test_three_retries_that_do_not_help_pause_the_worker(service: Service,
 
 
 @pytest.mark.mission("SUP-R")
-@pytest.mark.parametrize("start", [False, True])
-async def test_a_silent_supervisor_terminates_the_worker(service: Service, start: bool) -> None:  # noqa: FBT001 - a case
-    """When its supervisor's time is over, a worker ends by itself, and so does its process."""
-    worker = await service.worker(start=start, supervisor_timeout_seconds=60)
-    service.let_pass(60)
+@pytest.mark.parametrize("state", ["IDLE", "PAUSED"])
+async def test_a_silent_supervisor_terminates_the_worker(service: Service, state: str) -> None:
+    """When nobody says a word for its patience, a worker that waits ends, and so does its process."""
+    worker = await service.worker(start=state == "PAUSED", supervisor_timeout_seconds=60)
+    if state == "PAUSED":
+        await service.supervise(worker, "pause")
+    for third in range(3):
+        assert (await service.get(worker))["status"] == state
+        service.let_pass(20)
+        await service.heard(worker, f"after.{state}.listen", third + 1)
     assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
     for process in processes_of(worker):
         await gone(process)
+
+
+@pytest.mark.mission("SUP-R", "SUP-API")
+async def test_a_word_over_http_keeps_a_worker_that_waits(service: Service) -> None:
+    """A supervisor who says that it is there is waited for; only who supervises may say so."""
+    worker = await service.worker(start=False, supervisor_timeout_seconds=60)
+    for third in range(6):
+        service.let_pass(20)
+        await service.heard(worker, "after.IDLE.listen", third + 1)
+        word = await service.supervise(worker, "keep-alive", reason="still here")
+        assert (word.status_code, word.json()["status"]) == (200, "IDLE")
+    hand = Actor("hand", "person", frozenset({"worker"}))
+    key = (await service.access.keyring.make("default", hand, ["send"])).text
+    refused = await service.client.post(
+        f"/api/supervisor/workers/{worker}/keep-alive", headers={"Authorization": f"Bearer {key}"}
+    )
+    assert refused.status_code == 403
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+async def test_a_task_longer_than_the_patience_ends_on_its_worker(service: Service, tmp_path: Path) -> None:
+    """While it runs a worker asks, and its supervisor answers: a long task does not drain the workshop."""
+    worker = await service.worker(supervisor_timeout_seconds=60)
+    job = await service.job(f"wait {tmp_path / 'go'}")
+    await begun(tmp_path / "go")
+    for third in range(6):
+        service.let_pass(20)
+        await service.heard(worker, "keep_alive", third + 1)
+    (tmp_path / "go").touch()
+    done = await service.until(job, "COMPLETED")
+    assert (done["status"], done["workers"]) == ("COMPLETED", [worker])
+    assert (await service.get(worker))["status"] == "RUNNING"
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+async def test_who_follows_a_terminated_worker_begins_at_its_safe_point(
+    careful: Service, tmp_path: Path
+) -> None:
+    """A task whose worker was terminated in the middle is not begun anew: at most its last step is repeated."""
+    notes, count = tmp_path / "notes", 200
+    worker = await careful.worker()
+    job = await careful.job(f"steps {notes} {count}")
+    await noted(notes, 5)
+    await careful.supervise(worker, "terminate")
+    await careful.worker()
+    assert (await careful.until(job, "COMPLETED"))["result"] == count
+    processes, steps = zip(*(line.split() for line in await noted(notes, count)), strict=True)
+    assert {*steps} == {str(number) for number in range(count)}
+    assert (len({*processes}), len(steps) <= count + 1) == (2, True)
 
 
 @pytest.mark.mission("SUP-R", "SUP-J")

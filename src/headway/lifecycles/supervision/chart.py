@@ -33,8 +33,9 @@ from headway.lifecycles.supervision.job_rules import (
     sub_job,
     tell_over,
 )
-from headway.lifecycles.supervision.messages import Task
+from headway.lifecycles.supervision.messages import Reached, Task
 from headway.lifecycles.supervision.placing import (
+    Asks,
     Down,
     Free,
     Gone,
@@ -42,6 +43,7 @@ from headway.lifecycles.supervision.placing import (
     SupervisorData,
     Up,
     Waits,
+    give_word,
     note_down,
     note_free,
     note_gone,
@@ -60,7 +62,9 @@ from headway.lifecycles.supervision.worker_rules import (
     Error,
     Over,
     WorkerData,
+    a_third,
     add_task,
+    ask_for_word,
     did_its_own,
     drop_tasks,
     finish_task,
@@ -68,12 +72,13 @@ from headway.lifecycles.supervision.worker_rules import (
     hold_reached,
     is_at_it,
     is_free,
+    is_silent,
     more_tasks,
     no_pending_tasks,
     not_retryable,
     note_error,
+    note_silence,
     stands_in,
-    supervisor_patience,
     take_tasks,
     tell_crash,
     tell_down,
@@ -89,6 +94,7 @@ OWNER = ("user", "supervisor", "admin", "system")
 
 STARTED = stamp("started_at")
 ENDED = stamp("completed_at")
+HEARD = (stamp("heard_at"), put(unheard=0))
 LOG_ERROR = log("error", "error")
 SUBMIT = stamp("submitted_at")
 STORE = record("job", "{instance}")
@@ -100,9 +106,10 @@ FAILURE = (note_error, LOG_ERROR, tell_failure)
 class Worker(Statechart, version=1, name="supervision.worker", context=WorkerData, cancel="terminate"):
     """A worker that a supervisor starts, pauses, resumes and terminates."""
 
-    IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task")
+    IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task", entry=HEARD)
     RUNNING = State(
         meaning="executing its tasks, one after the other",
+        entry=HEARD,
         run=Run(
             "run_task",
             retry=Retry(3, on=TRANSIENT, base="1s", factor=2, jitter=0.2),
@@ -112,7 +119,7 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
             lease="30s",
         ),
     )
-    PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor")
+    PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor", entry=HEARD)
     COMPLETED = Final(meaning="finished all its tasks", entry=ENDED)
     FAILED = Final(meaning="met an error it cannot recover from", entry=ENDED)
     TERMINATED = Final(meaning="stopped by force", entry=ENDED)
@@ -137,8 +144,8 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     # What jobs give to a worker on duty, and take back when they are over.
     assign = (
         RUNNING.to(RUNNING, by="system", takes=Task, when=is_free, do=add_task, meaning="begins at once")
-        | RUNNING.stay(by="system", takes=Task, do=add_task, meaning="waits for its turn")
-        | PAUSED.stay(by="system", takes=Task, do=add_task, meaning="waits for the supervisor")
+        | RUNNING.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for its turn")
+        | PAUSED.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for the supervisor")
     )
     drop = (
         RUNNING.to(RUNNING, by="system", takes=Over, when=is_at_it, do=drop_tasks, meaning="stops at once")
@@ -155,7 +162,18 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     )
     crashed = RUNNING.on_error(*CRASHES).to(FAILED, do=CRASH)
     failed = RUNNING.on_error.to(FAILED, do=FAILURE)
-    supervisor_timeout = (IDLE | RUNNING | PAUSED).after(supervisor_patience).to(TERMINATED, do=tell_gone)
+    safe_point = RUNNING.to(
+        RUNNING, by="system", takes=Reached, do=hold_reached, meaning="kept now and then; the task goes on"
+    )
+
+    # 4.1: a supervisor without a word for the worker's patience. Who runs asks for one.
+    keep_alive = any_live.stay(by=SUPERVISOR, do=HEARD, meaning="a word")
+    listen = (
+        IDLE.every(a_third).stay(do=note_silence)
+        | RUNNING.every(a_third).stay(do=(note_silence, ask_for_word))
+        | PAUSED.every(a_third).stay(do=note_silence)
+    )
+    supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(TERMINATED, when=is_silent, do=tell_gone)
     stand_in = IDLE.always.to(
         RUNNING, when=stands_in, do=tell_up, sets="started_at", meaning="in place of a worker that failed"
     )
@@ -217,6 +235,7 @@ class Job(
     timeout = any_live.after(job_limit).to(CANCELED, do=CANCEL_CHILDREN)
 
     # Its parts and sub-jobs.
+    left_at = RUNNING.stay(by=WORKER, takes=Reached, do=keep_reached, meaning="a part without a worker")
     task_done = RUNNING.stay(by=WORKER, takes=TaskDone, do=keep_result)
     workers_done = RUNNING.always.to(COMPLETED, when=all_done, do=gather_results)
     delegate = RUNNING.stay(
@@ -250,6 +269,7 @@ class Supervisor(
 
     worker_up = OPEN.stay(by="system", takes=Up, do=(note_up, place))
     worker_down = OPEN.stay(by="system", takes=Down, do=note_down)
+    worker_asks = OPEN.stay(by="system", takes=Asks, do=give_word)
     worker_gone = OPEN.stay(
         by="system", takes=Gone, do=(note_gone, spawn("supervision.worker", substitute), place)
     )

@@ -30,7 +30,7 @@ class JobData:
     results: dict[str, Any] = field(default_factory=dict)
     """What each part that is done has come to."""
     reached: dict[str, Any] = field(default_factory=dict)
-    """How far a worker had come with a part before it crashed."""
+    """How far the worker before had come with a part."""
     result: Any = None
     error: str | None = None
     submitted_at: str | None = None
@@ -162,6 +162,8 @@ def keep_result(view: View) -> dict[str, Any]:
 def keep_reached(view: View) -> dict[str, Any]:
     """Whoever takes over a part goes on where the last one was."""
     told = view.payload
+    if told.reached is None:
+        return {}
     return {"reached": {**view.context.reached, told.task: told.reached}}
 
 

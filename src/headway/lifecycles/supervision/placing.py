@@ -49,6 +49,13 @@ class Up:
 
 
 @dataclass
+class Asks:
+    """A worker that wants to hear whether its supervisor is there."""
+
+    worker: str
+
+
+@dataclass
 class Down:
     """A worker that keeps its tasks and takes no further ones."""
 
@@ -95,6 +102,11 @@ def note_up(view: View) -> Changed:
     before = hands.get(told.worker)
     hand = Hand(told.capacity, tasks=before.tasks if before else [])
     return {"hands": {**hands, told.worker: hand}}
+
+
+def give_word(view: View) -> list[model.Action]:
+    """The worker hears that it has a supervisor."""
+    return [to(view.payload.worker, "keep_alive")]
 
 
 def note_down(view: View) -> Changed:
