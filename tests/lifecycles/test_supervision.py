@@ -239,6 +239,19 @@ def test_a_worker_with_tasks_of_its_own_is_completed_by_the_last() -> None:
 
 
 @pytest.mark.mission("SUP-W", "SUP-RUN")
+@pytest.mark.parametrize(("size", "kept"), [(1, 10), (400_000, 2), (1_200_000, 1)])
+def test_a_worker_keeps_the_last_results_of_its_own_tasks(size: int, kept: int) -> None:
+    """Ten at most, fewer when they are large, and always the newest."""
+    world = World(Worker)
+    world.create(Worker, capacity=100)
+    tasks = [str(number) for number in range(12)]
+    world.send(Worker.start_task({"tasks": tasks}, by=BOSS))
+    for _ in tasks:
+        world.done(result="x" * size)
+    assert [each["task"] for each in world.of["it"].context["results"]] == tasks[-kept:]
+
+
+@pytest.mark.mission("SUP-W", "SUP-RUN")
 def test_a_worker_on_duty_takes_tasks_as_they_come() -> None:
     """The first task begins at once, further ones wait their turn, and without any the worker stays there."""
     world = World(Worker)

@@ -76,6 +76,14 @@ def _say(part: Part, words: list[str]) -> Any:
     return text
 
 
+def _burden(part: Part, words: list[str]) -> Any:
+    """`burden N WORDS`: whoever comes first says so much at a safe point, and dies."""
+    if part.reached is None:
+        part.safe_point("x" * int(words[0]))
+        os.abort()
+    return len(part.reached)
+
+
 def _raise(_part: Part, words: list[str]) -> Any:
     """`raise CODE`: an error with a code of its own, whatever that is."""
     error = ValueError("as it was told")
@@ -98,6 +106,7 @@ HOW: dict[str, Callable[[Part, list[str]], Any]] = {
     "wait": _wait,
     "fail": _fail,
     "say": _say,
+    "burden": _burden,
     "raise": _raise,
     "leave": _leave,
     "die": _die,

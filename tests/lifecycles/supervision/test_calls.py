@@ -31,6 +31,15 @@ async def worker_in(service: Service, state: str) -> str:
     return worker
 
 
+@pytest.mark.mission("SUP-API")
+async def test_a_worker_is_shown_with_what_its_owner_knows_of_it(service: Service) -> None:
+    """Metadata is kept as it was given; a worker without a workspace is in the one without a name."""
+    told = {"rack": 7, "labels": ["fast"], "note": None}
+    made = await service.client.post("/api/workers", json={"metadata": told})
+    assert (made.json()["metadata"], made.json()["workspace_id"]) == (told, "")
+    assert (await service.get(made.json()["id"]))["metadata"] == told
+
+
 @pytest.mark.mission("SUP-API", "SUP-W")
 async def test_the_life_of_a_worker_over_http(everywhere: Service) -> None:
     """A worker is created, started, paused, resumed and completed by the document's routes."""
@@ -122,6 +131,9 @@ BAD_WORKERS: list[dict[str, Any]] = [
     {"capacity": True},
     {"workspace_id": 7},
     {"workspace_id": "x" * 37},
+    {"workspace_id": None},
+    {"metadata": []},
+    {"metadata": {"note": "x" * 10_000}},
     {"supervisor_timeout_seconds": 0},
     {"request_id": ""},
     {"color": "red"},
@@ -131,6 +143,8 @@ BAD_JOBS: list[dict[str, Any]] = [
     {"task_description": ""},
     {"task_description": " \n"},
     {"task_description": 7},
+    {"task_description": "\U0001f40c" * 22_500},
+    {"task_description": "\x01" * 15_000},
     {"task_description": "echo", "depth": 6},
     {"task_description": "echo", "depth": -1},
     {"task_description": "echo", "depth": 1},

@@ -68,6 +68,24 @@ async def test_workspaces_do_not_share_workers(service: Service) -> None:
     assert (await service.get(job))["status"] == "PENDING"
 
 
+@pytest.mark.mission("SUP-RUN", "SUP-API")
+@pytest.mark.parametrize("how", ["event", "cancel"])
+async def test_a_workspace_whose_supervisor_was_closed_gets_another(service: Service, how: str) -> None:
+    """Closing ends workers and jobs; what comes later is not swallowed, however often that happens."""
+    for _ in range(3):
+        worker = await service.worker()
+        waiting = await service.job("echo", worker_count=2)
+        await service.until(waiting, "PENDING")
+        boss = (await service.node.engine.get("default", worker)).context["supervisor"]
+        path = f"/v1/instances/{boss}/" + ("events" if how == "event" else "cancel")
+        body = {"event": "close"} if how == "event" else {}
+        (await service.client.post(path, json=body)).raise_for_status()
+        assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
+        assert (await service.until(waiting, "CANCELED"))["status"] == "CANCELED"
+    await service.worker()
+    assert (await service.until(await service.job("echo"), "COMPLETED"))["status"] == "COMPLETED"
+
+
 @pytest.mark.mission("SUP-RUN")
 async def test_a_paused_worker_stands_still_at_a_safe_point_and_goes_on_from_there(
     service: Service, tmp_path: Path
@@ -222,6 +240,15 @@ async def test_a_task_that_fails_says_so_in_words(service: Service, task: str, s
     assert (await service.get(job))["crashes"] == 0
 
 
+@pytest.mark.mission("SUP-R", "SUP-JX")
+async def test_the_largest_task_travels_with_the_largest_safe_point(service: Service) -> None:
+    """What a job may describe and what a safe point may say fit into the one message to the next worker."""
+    await service.worker()
+    task = "burden 899998 " + "\U0001f40c" * 22_490
+    job = await service.job(task + "x" * (89_998 - len(task.encode())))
+    assert (await service.until(job, "COMPLETED"))["result"] == 899_998
+
+
 @pytest.mark.mission("SUP-R", "SUP-J")
 async def test_a_job_that_is_not_valid_fails_at_once(service: Service) -> None:
     """What comes in by another door than the routes is validated too, and fails without a worker."""
@@ -365,11 +392,13 @@ async def test_sub_jobs_are_canceled_with_their_parent(service: Service, tmp_pat
 
 @pytest.mark.mission("SUP-RUN", "SUP-W")
 async def test_a_worker_with_tasks_of_its_own_does_them_and_completes(service: Service) -> None:
-    """Started with tasks, a worker does them one after the other and is COMPLETED, and its process ends."""
+    """Started with tasks, a worker does them in turn, shows what they came to, and its process ends."""
     worker = await service.worker(start=False, capacity=2)
     begun = await service.client.post(f"/api/workers/{worker}/start", json={"tasks": ["echo", "echo 2"]})
     assert [task["id"] for task in begun.json()["tasks"]] == ["echo", "echo 2"]
     done = await service.until(worker, "COMPLETED")
     assert (done["status"], done["tasks"]) == ("COMPLETED", [])
+    (by,) = {each["result"]["by"] for each in done["results"]}
+    assert ([each["task"] for each in done["results"]], by != os.getpid()) == (["echo", "echo 2"], True)
     for process in processes_of(worker):
         await gone(process)

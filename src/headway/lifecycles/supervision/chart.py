@@ -43,6 +43,7 @@ from headway.lifecycles.supervision.placing import (
     SupervisorData,
     Up,
     Waits,
+    dismiss,
     give_word,
     note_down,
     note_free,
@@ -207,8 +208,8 @@ class Job(
         meaning="executing on its workers", waits_for="its workers", entry=STARTED, exit=release_workers
     )
     COMPLETED = Final(meaning="finished", entry=(ENDED, tell_over))
-    FAILED = Final(meaning="ended by an error", entry=(ENDED, tell_over))
-    CANCELED = Final(meaning="canceled by a user or the system", entry=(ENDED, tell_over))
+    FAILED = Final(meaning="ended by an error", entry=(ENDED, tell_over, CANCEL_CHILDREN))
+    CANCELED = Final(meaning="canceled by a user or the system", entry=(ENDED, tell_over, CANCEL_CHILDREN))
 
     # 2.3: the six rules, with cancel from SUBMITTED and (4.2) the validation error.
     validate = SUBMITTED.to(PENDING, by="system", when=schema_valid, do=STORE) | SUBMITTED.to(
@@ -219,7 +220,7 @@ class Job(
     )
     success = RUNNING.to(COMPLETED, by=WORKER, takes=Result, do=store_result)
     error = RUNNING.to(FAILED, by=WORKER, takes=Error, do=(note_failure, LOG_ERROR))
-    cancel = any_live.to(CANCELED, by=OWNER, do=CANCEL_CHILDREN)
+    cancel = any_live.to(CANCELED, by=OWNER)
 
     # 4.2: a crash replaces the worker, time cancels; without resources the supervisor tries again.
     worker_crash = RUNNING.stay(
@@ -231,8 +232,8 @@ class Job(
         meaning="the worker is replaced",
     ) | RUNNING.to(FAILED, by=WORKER, takes=Crash, do=(note_crash, LOG_ERROR))
     reallocate = RUNNING.stay(by="system", takes=Moved, do=move_task, meaning="another worker for a part")
-    not_validated = SUBMITTED.on_error.to(FAILED, do=put(error="validation did not end"))
-    timeout = any_live.after(job_limit).to(CANCELED, do=CANCEL_CHILDREN)
+    not_validated = SUBMITTED.on_error.to(FAILED, do=(put(error="validation did not end"), LOG_ERROR))
+    timeout = any_live.after(job_limit).to(CANCELED)
 
     # Its parts and sub-jobs.
     left_at = RUNNING.stay(by=WORKER, takes=Reached, do=keep_reached, meaning="a part without a worker")
@@ -276,4 +277,6 @@ class Supervisor(
     place_free = OPEN.stay(by="system", takes=Free, do=(note_free, place))
     job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
     job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
-    close = OPEN.to(CLOSED, by=("supervisor", "admin"))
+    close = OPEN.to(
+        CLOSED, by=("supervisor", "admin"), do=dismiss, meaning="ends its workers, and the jobs that need them"
+    )

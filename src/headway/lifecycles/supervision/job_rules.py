@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.codec import encode
 from headway.lifecycles.supervision.messages import Task, task_id, to
 from headway.statechart import model
 
 DEEPEST = 5
 MOST_WORKERS = 10
 MOST_CRASHES = 3
+LARGEST_DESCRIPTION = 90_000
+"""Bytes of JSON: it travels to a worker together with a safe point of 900,000, in a message of at most 1 MB."""
 
 
 @dataclass
@@ -90,6 +93,7 @@ def problems(job: JobData) -> list[str]:
     """Why a job cannot be run."""
     rules = (
         (bool(job.task_description.strip()), "a job needs a task description"),
+        (fits(job.task_description), f"a task description has at most {LARGEST_DESCRIPTION:,} bytes"),
         (0 <= job.depth <= DEEPEST, f"depth is 0 to {DEEPEST}, not {job.depth}"),
         (
             1 <= job.worker_count <= MOST_WORKERS,
@@ -98,6 +102,11 @@ def problems(job: JobData) -> list[str]:
         (job.depth == 0 or job.parent_job_id is not None, "a job below depth 0 has a parent job"),
     )
     return [problem for holds, problem in rules if not holds]
+
+
+def fits(description: str) -> bool:
+    """Whether a task is short enough to be told."""
+    return len(encode(description)) <= LARGEST_DESCRIPTION
 
 
 def schema_valid(view: View) -> bool | No:

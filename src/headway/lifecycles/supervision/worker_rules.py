@@ -8,6 +8,7 @@ from math import ceil
 from typing import Any
 
 from headway import No, View
+from headway.codec import encode
 from headway.lifecycles.supervision.messages import Reached, Task, to
 from headway.statechart import model
 
@@ -18,8 +19,18 @@ CRASHES = ("crashed", "lost")
 UNRECOVERABLE = ("unrecoverable", "timeout")
 
 MOST_TASKS = 100
+MOST_RESULTS, LARGEST_RESULTS = 10, 1_000_000
+"""How many results of its own tasks a worker keeps, and their bytes of JSON."""
 THIRDS = 3
 """So many times within its patience a worker listens for its supervisor."""
+
+
+@dataclass
+class OwnResult:
+    """What a task that belongs to no job has come to."""
+
+    task: str
+    result: Any = None
 
 
 @dataclass
@@ -27,12 +38,15 @@ class WorkerData:
     """What is known of a worker."""
 
     workspace_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
     capacity: int = 1
     supervisor: str = ""
     stands_in_for: str | None = None
     supervisor_timeout_seconds: float = 3600
     on_duty: bool = False
     tasks: list[Task] = field(default_factory=list)
+    results: list[OwnResult] = field(default_factory=list)
+    """What its own tasks have come to: the last ones, as many as fit."""
     heard_at: str | None = None
     """When the supervisor last gave a word."""
     unheard: int = 0
@@ -142,10 +156,12 @@ def finish_task(view: View) -> list[model.Action]:
     if not tasks:
         return []
     done, result = tasks[0], (view.event.data or {}).get("result")
-    told: list[model.Action] = [model.Put(values={"tasks": [asdict(task) for task in tasks[1:]]})]
+    left = model.Put(values={"tasks": [asdict(task) for task in tasks[1:]]})
     if done.job:
-        told.append(to(done.job, "task_done", task=done.id, result=result))
-    return [*told, *_to_supervisor(view, "place_free", task=done.id)]
+        kept: model.Action = to(done.job, "task_done", task=done.id, result=result)
+    else:
+        kept = model.Put(values={"results": _last([*view.context.results, OwnResult(done.id, result)])})
+    return [left, kept, *_to_supervisor(view, "place_free", task=done.id)]
 
 
 def note_error(view: View) -> dict[str, Any]:
@@ -226,10 +242,23 @@ def ask_for_word(view: View) -> list[model.Action]:
     return [to(supervisor, "worker_asks", worker=view.instance)] if supervisor else []
 
 
+def _last(results: list[OwnResult]) -> list[dict[str, Any]]:
+    """The last results, the newest of them always."""
+    kept: list[dict[str, Any]] = []
+    room = LARGEST_RESULTS
+    for each in map(asdict, reversed(results[-MOST_RESULTS:])):
+        room -= len(encode(each))
+        if kept and room < 0:
+            break
+        kept.insert(0, each)
+    return kept
+
+
 def _tell_failed(view: View, **more: Any) -> list[model.Action]:
     """The supervisor hears what it needs for another worker of the same kind."""
     worker = view.context
     kind = {
+        "metadata": worker.metadata,
         "capacity": worker.capacity,
         "supervisor_timeout_seconds": worker.supervisor_timeout_seconds,
     }

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -156,19 +157,22 @@ class Calls:
         return json_response({"items": items, "next": following})
 
     async def supervisor(self, workspace: str) -> str:
-        """The supervisor of a workspace, who is there from the first call on.
+        """The supervisor of a workspace, who is there from the first call on; one that is closed is followed."""
+        for turn in count():
+            name = _supervisor_name(workspace, turn)
+            if not await self._is_closed(name, workspace):
+                return name
+        raise AssertionError  # there is always a next one
 
-        Its id begins as a worker's does, because those of the workers that it makes begin with it.
-        """
-        name, tenant = f"w_{sha256(f'workspace:{workspace}'.encode()).hexdigest()[:12]}", self.caller.tenant
+    async def _is_closed(self, name: str, workspace: str) -> bool:
+        """Whether a supervisor has ended; one that there is not is made."""
+        engine, tenant = self.node.engine, self.caller.tenant
         try:
-            await self.node.engine.row(tenant, name)
+            return (await engine.row(tenant, name)).ended
         except UnknownInstanceError:
             with suppress(InstanceExistsError):
-                await self.node.engine.create(
-                    tenant, name, Supervisor.chart.name, context={"workspace_id": workspace}
-                )
-        return name
+                await engine.create(tenant, name, Supervisor.chart.name, context={"workspace_id": workspace})
+            return False
 
     def _new_name(self, request_id: str | None, context: Mapping[str, Any]) -> str:
         """A name; that of a request is the same whenever it comes, should its answer not have been kept."""
@@ -201,6 +205,12 @@ def calls_on(machine: Machine) -> Callable[..., Any]:
         return Calls(machine, caller, node, seal=seal, key=request_key(dict(request.headers.raw)))
 
     return calls
+
+
+def _supervisor_name(workspace: str, turn: int) -> str:
+    """The id begins as a worker's does, because those of the workers that a supervisor makes begin with it."""
+    told = f"workspace {turn}:{workspace}" if turn else f"workspace:{workspace}"
+    return f"w_{sha256(told.encode()).hexdigest()[:12]}"
 
 
 def _change(row: HistoryRow) -> Shown:

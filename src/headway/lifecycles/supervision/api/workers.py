@@ -18,7 +18,7 @@ from headway.store.rows import InstanceRow
 from headway.telemetry.metrics import CONTENT_TYPE, text_of
 
 FIELDS = (
-    *("workspace_id", "capacity", "on_duty", "tasks", "stands_in_for", "error"),
+    *("workspace_id", "metadata", "capacity", "on_duty", "tasks", "results", "stands_in_for", "error"),
     *("started_at", "paused_at", "completed_at"),
 )
 
