@@ -132,10 +132,12 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
         takes=Assignment,
         when=has_capacity,
         do=(take_tasks, tell_up),
-        sets="started_at",
+        sets=("started_at", "running_since"),
     )
     pause = RUNNING.to(PAUSED, by=SUPERVISOR, do=tell_down, sets="paused_at")
-    resume = PAUSED.to(RUNNING, by=SUPERVISOR, do=tell_up, clears=("paused_at", "error"))
+    resume = PAUSED.to(
+        RUNNING, by=SUPERVISOR, do=tell_up, sets="running_since", clears=("paused_at", "error")
+    )
     complete_tasks = RUNNING.to(
         COMPLETED, by=(*WORKER, "supervisor", "admin"), when=no_pending_tasks, do=tell_gone
     )
@@ -176,7 +178,11 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     )
     supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(TERMINATED, when=is_silent, do=tell_gone)
     stand_in = IDLE.always.to(
-        RUNNING, when=stands_in, do=tell_up, sets="started_at", meaning="in place of a worker that failed"
+        RUNNING,
+        when=stands_in,
+        do=tell_up,
+        sets=("started_at", "running_since"),
+        meaning="in place of a worker that failed",
     )
 
     @staticmethod

@@ -53,6 +53,8 @@ class WorkerData:
     """How many thirds of its patience have passed since then."""
     error: str | None = None
     started_at: str | None = None
+    running_since: str | None = None
+    """When it last came to run; further tasks do not change that."""
     paused_at: str | None = None
     completed_at: str | None = None
 
