@@ -14,23 +14,8 @@ from tests.api.serving import client_of
 from tests.clocks import Ahead
 from tests.lifecycles.supervision.serving import BOSS, LONGEST, Service, serving
 
-WORKER_PATHS: dict[str, list[str]] = {
-    "IDLE": [],
-    "RUNNING": ["workers/{}/start"],
-    "PAUSED": ["workers/{}/start", "supervisor/workers/{}/pause"],
-    "COMPLETED": ["workers/{}/start", "workers/{}/complete"],
-    "TERMINATED": ["supervisor/workers/{}/terminate"],
-}
 START, COMPLETE = "workers/{}/start", "workers/{}/complete"
 PAUSE, RESUME, TERMINATE = (f"supervisor/workers/{{}}/{each}" for each in ("pause", "resume", "terminate"))
-
-
-async def worker_in(service: Service, state: str) -> str:
-    """A worker in a state."""
-    worker = await service.worker(start=False)
-    for path in WORKER_PATHS[state]:
-        (await service.client.post(f"/api/{path.format(worker)}")).raise_for_status()
-    return worker
 
 
 @pytest.mark.mission("SUP-API")
@@ -60,70 +45,6 @@ async def test_the_life_of_a_worker_over_http(everywhere: Service) -> None:
     assert [change["from_state"] for change in changes] == [None, *states[:-1]]
     assert [change["reason"] for change in changes[1:]] == [f"to be {state}" for state in states[1:]]
     assert (await everywhere.get(worker))["completed_at"] == changes[-1]["timestamp"].replace("Z", "+00:00")
-
-
-@pytest.mark.mission("SUP-WX", "SUP-API")
-@pytest.mark.parametrize(
-    ("state", "path", "code"),
-    [
-        ("IDLE", PAUSE, "illegal"),
-        ("IDLE", COMPLETE, "illegal"),
-        ("IDLE", RESUME, "illegal"),
-        ("RUNNING", START, "already"),
-        ("RUNNING", RESUME, "already"),
-        ("PAUSED", PAUSE, "already"),
-        ("PAUSED", COMPLETE, "illegal"),
-        ("COMPLETED", START, "terminal"),
-        ("COMPLETED", PAUSE, "terminal"),
-        ("COMPLETED", TERMINATE, "terminal"),
-        ("TERMINATED", START, "terminal"),
-        ("TERMINATED", TERMINATE, "already"),
-    ],
-)
-async def test_forbidden_pairs_answer_409(service: Service, state: str, path: str, code: str) -> None:
-    """A forbidden pair is a conflict of a kind; it says where the worker stands, and what it allows."""
-    worker = await worker_in(service, state)
-    refused = await service.client.post(f"/api/{path.format(worker)}")
-    problem = refused.json()
-    assert (refused.status_code, problem["code"], problem["states"]) == (409, code, [state])
-    allowed = {each["event"] for each in problem["allowed"]}
-    assert bool(allowed) == (state not in {"COMPLETED", "TERMINATED"})
-    assert "terminate" in allowed or not allowed
-    assert (await service.get(worker))["status"] == state
-
-
-@pytest.mark.mission("SUP-J", "SUP-API")
-@pytest.mark.parametrize(
-    ("before", "action", "status", "code"),
-    [
-        ([], "allocate", 409, "illegal"),
-        ([], "succeed", 409, "illegal"),
-        ([], "cancel", 200, None),
-        (["cancel"], "cancel", 409, "already"),
-        (["cancel"], "allocate", 409, "terminal"),
-        (["cancel"], "succeed", 409, "terminal"),
-    ],
-)
-async def test_what_a_job_takes(
-    service: Service, before: list[str], action: str, *, status: int, code: str | None
-) -> None:
-    """A job without workers can be canceled, once, and cannot skip a state; what has ended takes nothing."""
-    job = await service.job("echo")
-    await service.until(job, "PENDING")
-    for each in before:
-        (await service.client.post(f"/api/jobs/{job}/{each}")).raise_for_status()
-    bodies = {"allocate": {"workers": ["w_1"]}, "succeed": {"result": 1}}
-    if action == "allocate" and not before:
-        job = await submitted(service)
-    answer = await service.client.post(f"/api/jobs/{job}/{action}", json=bodies.get(action, {}))
-    assert (answer.status_code, answer.json().get("code")) == (status, code)
-
-
-async def submitted(service: Service) -> str:
-    """A job that nobody validates."""
-    assert service.node.worker is not None
-    await service.node.worker.drain()
-    return await service.job("echo")
 
 
 BAD_WORKERS: list[dict[str, Any]] = [
