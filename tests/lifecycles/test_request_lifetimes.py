@@ -35,7 +35,9 @@ async def test_an_action_on_a_task_run_is_remembered_for_an_hour(tmp_path: Path,
     """Within the hour a repeat is answered again; after it, the same id stops what runs by then."""
     lifecycle, clock = task_runs(runners), Ahead()
     async with (
-        Node(f"sqlite:///{tmp_path}/it.db", lifecycle.charts, handlers=lifecycle.handlers, clock=clock) as node,
+        Node(
+            f"sqlite:///{tmp_path}/it.db", lifecycle.charts, handlers=lifecycle.handlers, clock=clock
+        ) as node,
         Access(node.engine.store) as access,
     ):
         assert node.worker is not None
@@ -51,7 +53,10 @@ async def test_an_action_on_a_task_run_is_remembered_for_an_hour(tmp_path: Path,
         ):
             made = named(way, "make", {"runner": "listed", "config": HANGING})
             first = await client.post("/task-runs", **made)
-            path, stop = f"/task-runs/{first.json()['id']}/apply-action", named(way, "stop", {"action": "stop"})
+            path, stop = (
+                f"/task-runs/{first.json()['id']}/apply-action",
+                named(way, "stop", {"action": "stop"}),
+            )
             await node.tenant().until(first.json()["id"], "Running")
             stopped = await client.post(path, **stop)
             assert stopped.status_code == 200, stopped.text

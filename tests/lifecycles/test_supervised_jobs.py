@@ -468,7 +468,7 @@ def test_a_validation_that_does_not_end_is_logged() -> None:
 
 @pytest.mark.mission("SUP-W", "SUP-J")
 def test_a_supervisor_that_is_closed_leaves_nobody_behind() -> None:
-    """Its workers are terminated; jobs that run on them, or wait for one, are canceled, and its end is final."""
+    """Its workers are terminated; jobs that run on them or wait for one are canceled; its end is final."""
     world = world_with(2)
     for name, wanted in (("runs", 1), ("waits", 2)):
         submit(world, name, worker_count=wanted)

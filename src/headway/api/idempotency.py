@@ -55,7 +55,7 @@ def lookups_of(engine: Engine) -> list[Lookup]:
 class Repeats:
     """Lets the application answer a request once, and repeats the answer for as long as it is kept.
 
-    That is an hour for a request whose path names what it moves, and 24 hours for one that makes something new.
+    That is an hour when the path names what the request moves, and 24 hours when it makes something new.
     """
 
     def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:

@@ -61,9 +61,9 @@ class Found(Scratch):
 class Changes(Scratch):
     """What a unit has changed, to be written together or not at all.
 
-    What follows is for those who watch, and is not stored. `stays`: tenant, chart, a state that was left, and for
-    how many seconds the instance had been in it. `refused`: tenant, chart, an event that changed nothing, as it
-    came, and the code of its refusal.
+    The last two are for those who watch, and are not stored. `stays`: tenant, chart, a state that was left,
+    and for how many seconds the instance had been in it. `refused`: tenant, chart, an event that changed
+    nothing, and the code of its refusal.
     """
 
     created: list[InstanceRow] = []

@@ -19,6 +19,7 @@ from headway.api.metrics import expose
 from headway.api.server import serving as served
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.node import Node
+from headway.store.port import Changes
 from headway.telemetry.metrics import Metrics
 from tests.clocks import Ahead
 
@@ -40,7 +41,7 @@ class Service:
     clock: Ahead | None = None
 
     def let_pass(self, seconds: float) -> None:
-        """Set the clock ahead, so that what is due by then happens now; leases last longer than a minute."""
+        """Set the clock ahead, so that what is due by then happens now; leases of work last for 30 s."""
         assert self.clock is not None
         self.clock.ahead += timedelta(seconds=seconds)
         self.node.timers.wake()
@@ -75,10 +76,20 @@ class Service:
         return await self.get(name)
 
     async def heard(self, name: str, event: str, times: int = 1) -> None:
-        """Wait until a worker or job has taken an event so many times, whoever sent it."""
-        async with asyncio.timeout(LONGEST):
-            while await self._taken(name, event) < times:
-                await asyncio.sleep(0.01)  # what stays in its state is told to nobody
+        """Wait until a worker or job has taken an event so many times on this node, whoever sent it."""
+        changed = asyncio.Event()
+
+        def see(_changes: Changes) -> None:
+            changed.set()
+
+        self.node.engine.watch(see)
+        try:
+            async with asyncio.timeout(LONGEST):
+                while await self._taken(name, event) < times:
+                    await changed.wait()
+                    changed.clear()
+        finally:
+            self.node.engine.unwatch(see)
 
     async def _taken(self, name: str, event: str) -> int:
         rows = await self.node.engine.history("default", name, limit=1_000)

@@ -218,7 +218,7 @@ async def test_only_the_system_validates_and_allocates(
 async def test_a_worker_says_that_it_has_failed(
     service: Service, body: dict[str, Any], status: int, code: str | None
 ) -> None:
-    """With the code of an error that no retry mends it is FAILED; without one, or with another, it goes on."""
+    """The code of an error that no retry mends makes it FAILED; none, or another, does not."""
     worker = await service.worker()
     async with acting(service, "worker") as client:
         answer = await client.post(f"/api/workers/{worker}/fail", json=body)

@@ -284,5 +284,8 @@ class Supervisor(
     job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
     job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
     close = OPEN.to(
-        CLOSED, by=("supervisor", "admin"), do=dismiss, meaning="ends its workers, and the jobs that need them"
+        CLOSED,
+        by=("supervisor", "admin"),
+        do=dismiss,
+        meaning="ends its workers, and the jobs that need them",
     )

@@ -13,7 +13,6 @@ from headway.lifecycles.supervision.process import WorkerProcess
 from headway.lifecycles.supervision.worker_rules import TRANSIENT
 from headway.worker import Fail, Handlers, Work
 
-
 MINUTE = 60.0
 
 
@@ -36,7 +35,7 @@ def read_aloud(part: Part) -> dict[str, Any]:
 def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
     """The handlers; `perform` names the function, as `module:function`, that performs tasks.
 
-    Each safe point is kept for the next attempt. One in so many seconds is carried into the worker's own data,
+    Each safe point is kept for the next attempt. One in so many seconds is carried into the worker's data,
     which outlives the attempt: whoever takes over after the worker was lost or terminated begins there.
     """
     handlers = Handlers()

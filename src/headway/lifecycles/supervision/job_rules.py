@@ -14,7 +14,7 @@ DEEPEST = 5
 MOST_WORKERS = 10
 MOST_CRASHES = 3
 LARGEST_DESCRIPTION = 90_000
-"""Bytes of JSON: it travels to a worker together with a safe point of 900,000, in a message of at most 1 MB."""
+"""Bytes of JSON: it travels to a worker with a safe point of up to 900,000, in a message of at most 1 MB."""
 
 
 @dataclass

@@ -220,8 +220,8 @@ def tell_failure(view: View) -> list[model.Action]:
 
 
 def a_third(view: View) -> float:
-    """A third of a worker's patience, in seconds: whole milliseconds, so that three are never less than it."""
-    return ceil(view.context.supervisor_timeout_seconds * 1000 / THIRDS) / 1000
+    """A third of a worker's patience, in seconds: whole milliseconds, so that three are never less."""
+    return float(ceil(view.context.supervisor_timeout_seconds * 1000 / THIRDS) / 1000)
 
 
 def note_silence(view: View) -> dict[str, Any]:

@@ -92,7 +92,9 @@ class Calls:
         """Whether a life has begun by this request: now, or when it came first and was not forgotten yet."""
         engine, tenant = self.node.engine, self.caller.tenant
         try:
-            _taken(await engine.create(tenant, name, self.machine.chart, context=context, by=self.caller.actor))
+            _taken(
+                await engine.create(tenant, name, self.machine.chart, context=context, by=self.caller.actor)
+            )
         except InstanceExistsError:
             if not is_named:
                 raise
@@ -162,7 +164,7 @@ class Calls:
         return json_response({"items": items, "next": following})
 
     async def supervisor(self, workspace: str) -> str:
-        """The supervisor of a workspace, who is there from the first call on; one that is closed is followed."""
+        """The supervisor of a workspace, there from the first call on; one that is closed is followed."""
         for turn in count():
             name = _supervisor_name(workspace, turn)
             if not await self._is_closed(name, workspace):
@@ -213,7 +215,7 @@ def calls_on(machine: Machine) -> Callable[..., Any]:
 
 
 def _supervisor_name(workspace: str, turn: int) -> str:
-    """The id begins as a worker's does, because those of the workers that a supervisor makes begin with it."""
+    """The id begins as a worker's does, because the ids of workers that a supervisor makes begin with it."""
     told = f"workspace {turn}:{workspace}" if turn else f"workspace:{workspace}"
     return f"w_{sha256(told.encode()).hexdigest()[:12]}"
 

@@ -54,7 +54,9 @@ Description = Annotated[
     AfterValidator(_not_long),
 ]
 Metadata = Annotated[
-    dict[str, Any], AfterValidator(_not_large), Field(description="What its owner knows of it; nobody reads it.")
+    dict[str, Any],
+    AfterValidator(_not_large),
+    Field(description="What its owner knows of it; nobody reads it."),
 ]
 WorkerStatus = Literal["IDLE", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "TERMINATED"]
 JobStatus = Literal["SUBMITTED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELED"]
