@@ -23,7 +23,7 @@ from headway.store.rows import Key, RequestRow
 IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
 NAME = "answer:"
-LOWEST_ERROR, CONFLICT = 400, 409
+CREATED, LOWEST_ERROR, CONFLICT = 201, 400, 409
 HOLDS_SECRET = re.compile(r"/v1/keys(/[^/]+/rotate)?|/v1/asks/[^/]+/link")
 """Routes whose answers hold secrets: that they were given is kept, they are not."""
 OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
@@ -55,7 +55,7 @@ def lookups_of(engine: Engine) -> list[Lookup]:
 class Repeats:
     """Lets the application answer a request once, and repeats the answer for as long as it is kept.
 
-    That is an hour when the path names what the request moves, and 24 hours when it makes something new.
+    That is 24 hours when it makes something new, and an hour when its path names what it moves.
     """
 
     def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
@@ -98,8 +98,8 @@ class Repeats:
         if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
             secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
             told = _spent(scope["path"]) if secret else kept
-            lasts = HOUR if scope.get("path_params") else DAY
-            await self._store.run(Keeping(name, asked, encode(told).decode(), lasts))
+            moves = bool(scope.get("path_params")) and kept.status != CREATED
+            await self._store.run(Keeping(name, asked, encode(told).decode(), HOUR if moves else DAY))
         await _send(send, kept)
 
     def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
