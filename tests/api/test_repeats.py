@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from headway.api.idempotency import Keeping, Known
+from headway.engine.orders import HOUR
 from tests.api.serving import Service
 
 pytestmark = pytest.mark.mission("ENG-2")
@@ -83,7 +84,7 @@ async def test_of_many_at_once_one_is_carried_out(service: Service) -> None:
 async def test_an_answer_that_is_kept_is_told_to_who_comes_second(service: Service) -> None:
     """What one node keeps, another node tells."""
     store, name = service.node.engine.store, ("default", "answer:x")
-    await store.run(Keeping(name, "what was asked", "the answer"))
+    await store.run(Keeping(name, "what was asked", "the answer", HOUR))
     known = Known(name)
     await store.run(known)
     assert known.row is not None

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
-from headway.statechart.effects import SpawnChild, StoreRecord
+from headway.statechart.effects import SpawnChild, StoreRecord, WriteLog
 from headway.statechart.snapshot import Event, person
 from tests.lifecycles.world import World
 
@@ -90,13 +90,18 @@ def test_forbidden_pairs_of_a_job(state: str, event: Event, code: str) -> None:
     assert job_in(state).refused(event).code == code
 
 
+RUNNING_TAKES = {
+    *("success", "error", "cancel", "worker_crash", "reallocate", "left_at", "task_done", "delegate"),
+}
+
+
 @pytest.mark.mission("SUP-J")
 @pytest.mark.parametrize(
     ("state", "allowed"),
     [
         ("SUBMITTED", {"validate", "cancel"}),
         ("PENDING", {"allocate_resources", "cancel"}),
-        ("RUNNING", {"success", "error", "cancel", "worker_crash", "reallocate", "task_done", "delegate"}),
+        ("RUNNING", RUNNING_TAKES),
         ("FAILED", set()),
     ],
 )
@@ -169,6 +174,7 @@ def test_the_end_of_a_job_releases_its_workers(end: Event) -> None:
         ({"worker_count": 0}, "worker_count is 1 to 10"),
         ({"worker_count": 11}, "worker_count is 1 to 10"),
         ({"task_description": " "}, "task description"),
+        ({"task_description": "x" * 89_999}, "at most 90,000 bytes"),
     ],
 )
 def test_an_invalid_job_fails_at_once(context: dict[str, Any], problem: str) -> None:
@@ -181,7 +187,13 @@ def test_an_invalid_job_fails_at_once(context: dict[str, Any], problem: str) -> 
 
 @pytest.mark.mission("SUP-JX")
 @pytest.mark.parametrize(
-    "context", [{"depth": 5, "parent_job_id": "j"}, {"worker_count": 10}, {"worker_count": 1}]
+    "context",
+    [
+        {"depth": 5, "parent_job_id": "j"},
+        {"worker_count": 10},
+        {"worker_count": 1},
+        {"task_description": "x" * 89_998},
+    ],
 )
 def test_the_limits_themselves_are_valid(context: dict[str, Any]) -> None:
     """Depth 5 and ten workers are allowed."""
@@ -237,7 +249,7 @@ def test_a_crashed_worker_is_replaced_while_the_job_runs_on(code: str) -> None:
 @pytest.mark.parametrize("code", ["crashed", "unrecoverable"])
 def test_who_stands_in_is_of_the_same_kind(code: str) -> None:
     """A replacement has the places of the one that failed, and its supervisor as much patience with it."""
-    kind: dict[str, Any] = {"capacity": 3, "supervisor_timeout_seconds": 60.0}
+    kind: dict[str, Any] = {"capacity": 3, "supervisor_timeout_seconds": 60.0, "metadata": {"rack": 7}}
     world = world_with(0)
     world.create(Worker, "w0", supervisor="boss", **kind)
     world.send(Worker.start_task({}), "w0")
@@ -329,6 +341,70 @@ def test_a_worker_that_is_away_gets_nothing(event: str) -> None:
         assert world.of["boss"].context["orphans"] == ["first#0"]
 
 
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+@pytest.mark.parametrize("busy", [True, False])
+def test_a_worker_on_duty_outlasts_its_patience(busy: bool) -> None:  # noqa: FBT001 - a case
+    """A task of a day, and a day without any, end no worker: its supervisor answers when it asks."""
+    world = world_with(1)
+    if busy:
+        submit(world, timeout_seconds=200_000)
+    world.pass_time(86_400)
+    assert world.status("w0") == "RUNNING"
+    assert not busy or workers_of(world) == ["w0"]
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_paused_worker_waits_for_a_person_and_its_task_goes_on_elsewhere() -> None:
+    """Nobody answers for who has to resume it: after its patience it ends, and another takes over."""
+    world = world_with(2)
+    submit(world, timeout_seconds=200_000)
+    (worker,) = workers_of(world)
+    world.send(safe_point(5), worker)
+    world.send(Worker.pause(), worker)
+    world.pass_time(3_601)
+    (other,) = workers_of(world)
+    assert (world.status(worker), world.status(other), other != worker) == ("TERMINATED", "RUNNING", True)
+    assert reached(world, other) == 5
+
+
+def safe_point(value: int, task: str = "it#0") -> Event:
+    """A task has come to a safe point."""
+    return Worker.safe_point({"task": task, "reached": value})
+
+
+def reached(world: World, worker: str) -> Any:
+    """From where a worker goes on with its task."""
+    return world.of[worker].context["tasks"][0]["reached"]
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+@pytest.mark.parametrize("how", ["terminate", "lost", "crashed"])
+def test_a_task_goes_on_from_the_safe_point_that_its_worker_has_carried(how: str) -> None:
+    """However a worker ends, the next one begins where it was; and so does the one after that."""
+    world = world_with(3)
+    submit(world)
+    for point in (5, None):
+        (worker,) = workers_of(world)
+        if point is not None:
+            world.send(safe_point(point), worker)
+        if how == "terminate":
+            world.send(Worker.terminate(), worker)
+        else:
+            world.failed(how, worker)
+        (other,) = workers_of(world)
+        assert (reached(world, other), other != worker) == (5, True)
+
+
+@pytest.mark.mission("SUP-R")
+def test_exhaustion_forgets_no_safe_point() -> None:
+    """A worker that lacks resources before its first new safe point keeps the one it began with."""
+    world = world_with(1)
+    submit(world)
+    world.send(safe_point(5), "w0")
+    world.failed("resources_exhausted", "w0")
+    assert (world.status("w0"), reached(world, "w0")) == ("PAUSED", 5)
+
+
 @pytest.mark.mission("SUP-RUN")
 def test_the_tasks_of_a_terminated_worker_go_to_others() -> None:
     """A job whose worker is taken away stays RUNNING and goes on with the next that is free."""
@@ -361,3 +437,56 @@ def test_a_job_knows_its_actors(event: Callable[..., Event]) -> None:
     """Who has no part in a job can neither end nor cancel it."""
     data = {"code": "E1"} if event is Job.error else {}
     assert job_in("RUNNING").refused(event(data, by=person("eve", "visitor"))).code == "actor"
+
+
+@pytest.mark.mission("SUP-JX", "ENG-12")
+@pytest.mark.parametrize(
+    ("end", "child"),
+    [
+        (Job.error({"code": "E1"}, by=HAND), "CANCELED"),
+        (Job.cancel(by=USER), "CANCELED"),
+        (Job.success({"result": 1}, by=HAND), "RUNNING"),
+    ],
+)
+def test_what_becomes_of_sub_jobs_when_their_parent_ends(end: Event, child: str) -> None:
+    """Nobody wants the sub-jobs of a job that failed or was canceled; those of a completed one go on."""
+    world = job_in("RUNNING")
+    world.send(Job.delegate({"task_description": "a part"}, by=HAND))
+    (below,) = world.children()
+    world.send(Job.validate(), below)
+    world.send(end)
+    assert world.status(below) == child
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_validation_that_does_not_end_is_logged() -> None:
+    """A job whose validation fails as work is FAILED, and its error stands in the log."""
+    world = job_in("SUBMITTED")
+    world.failed("lost")
+    assert (world.status(), world.found(WriteLog)[-1].data) == ("FAILED", "validation did not end")
+
+
+@pytest.mark.mission("SUP-W", "SUP-J")
+def test_a_supervisor_that_is_closed_leaves_nobody_behind() -> None:
+    """Its workers are terminated; jobs that run on them or wait for one are canceled; its end is final."""
+    world = world_with(2)
+    for name, wanted in (("runs", 1), ("waits", 2)):
+        submit(world, name, worker_count=wanted)
+    assert world.refused(Supervisor.close(by=USER), "boss").code == "actor"
+    world.send(Supervisor.close(by=person("ada", "admin")), "boss")
+    assert [world.status(name) for name in ("w0", "w1")] == ["TERMINATED"] * 2
+    assert [world.status(name) for name in ("runs", "waits")] == ["CANCELED"] * 2
+    assert world.refused(Supervisor.job_waits({"job": "late", "count": 1}), "boss").code == "terminal"
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_worker_whose_supervisor_is_closed_ends_after_its_patience() -> None:
+    """Who is started too late is asked nothing and answered nothing, and does not stay for ever."""
+    world = world_with(0)
+    world.create(Worker, "w0", supervisor="boss")
+    world.send(Supervisor.close(by=person("ada", "admin")), "boss")
+    world.send(Worker.start_task({}), "w0")
+    world.pass_time(3_599)
+    assert world.status("w0") == "RUNNING"
+    world.pass_time(1)
+    assert world.status("w0") == "TERMINATED"

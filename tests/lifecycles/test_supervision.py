@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.statechart.check import check
 from headway.statechart.define import Statechart
 from headway.statechart.effects import CancelWork, StartWork, WriteLog
-from headway.statechart.snapshot import Event, person, work_done
+from headway.statechart.snapshot import Event, person, timer_fired, work_done
 from tests.lifecycles.world import World
 
 BOSS = person("boss", "supervisor")
@@ -114,9 +116,12 @@ def test_forbidden_pairs_of_a_worker(state: str, event: Event, code: str) -> Non
 
 
 ALLOWED = {
-    "IDLE": {"start_task", "terminate"},
-    "RUNNING": {"pause", "complete_tasks", "error_unrecoverable", "terminate", "assign", "drop"},
-    "PAUSED": {"resume", "terminate", "assign", "drop"},
+    "IDLE": {"start_task", "terminate", "keep_alive"},
+    "RUNNING": {
+        *("pause", "complete_tasks", "error_unrecoverable", "terminate", "keep_alive"),
+        *("assign", "drop", "safe_point"),
+    },
+    "PAUSED": {"resume", "terminate", "keep_alive", "assign", "drop"},
 }
 
 
@@ -187,6 +192,40 @@ def test_a_silent_supervisor_terminates(state: str) -> None:
     assert world.status() == "TERMINATED"
 
 
+@pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize("state", ["IDLE", "RUNNING", "PAUSED"])
+@pytest.mark.parametrize("seconds", [1, 1199, 1200, 3599])
+def test_a_word_renews_the_patience_of_a_worker(state: str, seconds: int) -> None:
+    """After a word of its supervisor, whenever it comes, a worker waits for its whole patience again."""
+    world = worker_in(state)
+    world.pass_time(seconds)
+    world.send(Worker.keep_alive(by=BOSS))
+    world.pass_time(3599)
+    assert world.status() == state
+    world.pass_time(1201)
+    assert world.status() == "TERMINATED"
+
+
+@pytest.mark.mission("SUP-R")
+def test_who_is_no_supervisor_keeps_nobody_alive() -> None:
+    """A worker cannot give itself the word, and one that has ended takes none."""
+    assert worker_in("RUNNING").refused(Worker.keep_alive(by=HAND)).code == "actor"
+    assert worker_in("FAILED").refused(Worker.keep_alive(by=BOSS)).code == "terminal"
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_time_in_which_nothing_ran_is_not_the_silence_of_a_supervisor() -> None:
+    """After a standstill of the whole service a worker listens for two more thirds of its patience."""
+    world = worker_in("PAUSED")
+    world.now += timedelta(hours=10)
+    (timer,) = world.of["it"].timers
+    world.send(timer_fired(timer))
+    world.pass_time(2399)
+    assert world.status() == "PAUSED"
+    world.pass_time(2)
+    assert world.status() == "TERMINATED"
+
+
 @pytest.mark.mission("SUP-W", "SUP-RUN")
 def test_a_worker_with_tasks_of_its_own_is_completed_by_the_last() -> None:
     """Tasks are done one after the other, each as work of its own; the last one completes the worker."""
@@ -197,6 +236,19 @@ def test_a_worker_with_tasks_of_its_own_is_completed_by_the_last() -> None:
     world.done(result=2)
     assert (world.status(), world.of["it"].context["tasks"]) == ("COMPLETED", [])
     assert len(world.found(StartWork)) == 2
+
+
+@pytest.mark.mission("SUP-W", "SUP-RUN")
+@pytest.mark.parametrize(("size", "kept"), [(1, 10), (400_000, 2), (1_200_000, 1)])
+def test_a_worker_keeps_the_last_results_of_its_own_tasks(size: int, kept: int) -> None:
+    """Ten at most, fewer when they are large, and always the newest."""
+    world = World(Worker)
+    world.create(Worker, capacity=100)
+    tasks = [str(number) for number in range(12)]
+    world.send(Worker.start_task({"tasks": tasks}, by=BOSS))
+    for _ in tasks:
+        world.done(result="x" * size)
+    assert [each["task"] for each in world.of["it"].context["results"]] == tasks[-kept:]
 
 
 @pytest.mark.mission("SUP-W", "SUP-RUN")

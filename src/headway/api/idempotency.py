@@ -6,6 +6,8 @@ import re
 import secrets
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from typing import Protocol
+from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -14,14 +16,14 @@ from headway.api.caller import Caller
 from headway.api.problems import Problem
 from headway.codec import Value, decode, encode, fingerprint
 from headway.engine.engine import Engine
+from headway.engine.orders import DAY, HOUR
 from headway.store.port import Changes, Found, Reads
 from headway.store.rows import Key, RequestRow
 
-KEPT = timedelta(hours=24)
 IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
 NAME = "answer:"
-LOWEST_ERROR, CONFLICT = 400, 409
+CREATED, LOWEST_ERROR, CONFLICT = 201, 400, 409
 HOLDS_SECRET = re.compile(r"/v1/keys(/[^/]+/rotate)?|/v1/asks/[^/]+/link")
 """Routes whose answers hold secrets: that they were given is kept, they are not."""
 OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
@@ -35,30 +37,49 @@ class Kept(Value):
     body: bytes
 
 
+class Lookup(Protocol):
+    """Hears that a request came with an id: whose, to which path, and whether it is answered again."""
+
+    def __call__(self, tenant: str, path: str, *, is_hit: bool) -> None:
+        """Hear it."""
+
+
+_LOOKUPS: WeakKeyDictionary[Engine, list[Lookup]] = WeakKeyDictionary()
+
+
+def lookups_of(engine: Engine) -> list[Lookup]:
+    """Those who hear of requests with ids; whoever wants to puts itself there."""
+    return _LOOKUPS.setdefault(engine, [])
+
+
 class Repeats:
-    """Lets the application answer a request once, and repeats the answer for 24 hours."""
+    """Lets the application answer a request once, and repeats the answer for as long as it is kept.
+
+    That is 24 hours when it makes something new, and an hour when its path names what it moves.
+    """
 
     def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
         self._app, self._store, self._access = app, engine.store, access
-        self._tally = engine.tally
+        self._tally, self._lookups = engine.tally, lookups_of(engine)
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
         """Answer; raises Problem 409 while the first request is under way, and 422 for another one."""
         authorization = dict(scope["headers"])[b"authorization"].decode("latin-1")
         caller = scope["headway.caller"] = await self._access.caller(authorization)
         name, asked = (caller.tenant, NAME + key), _asked(scope, caller, body)
-        if await self._told_again(name, asked, send):
+        if await self._told_again(scope, name, asked, send):
             return
         holder = secrets.token_hex(8)
         if not await self._store.hold([name], holder, IN_FLIGHT):
             raise Problem("key_in_flight", headers={"Retry-After": "1"})
         try:
-            if not await self._told_again(name, asked, send):
+            if not await self._told_again(scope, name, asked, send):
+                self._tell_lookups(scope, is_hit=False)
                 await self._tell_first(scope, receive, send, name=name, asked=asked)
         finally:
             await self._store.let_go([name], holder)
 
-    async def _told_again(self, name: Key, asked: str, send: Send) -> bool:
+    async def _told_again(self, scope: Scope, name: Key, asked: str, send: Send) -> bool:
         known = Known(name)
         await self._store.run(known)
         if known.row is None:
@@ -66,6 +87,7 @@ class Repeats:
         if known.row.body != asked:
             raise Problem("key_reused")
         self._tally["replayed"] += 1
+        self._tell_lookups(scope, is_hit=True)
         await _send(send, decode(Kept, known.row.answer))
         return True
 
@@ -76,8 +98,13 @@ class Repeats:
         if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
             secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
             told = _spent(scope["path"]) if secret else kept
-            await self._store.run(Keeping(name, asked, encode(told).decode()))
+            moves = bool(scope.get("path_params")) and kept.status != CREATED
+            await self._store.run(Keeping(name, asked, encode(told).decode(), HOUR if moves else DAY))
         await _send(send, kept)
+
+    def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
+        for tell in self._lookups:
+            tell(scope["headway.caller"].tenant, scope["path"], is_hit=is_hit)
 
 
 class Recorder:
@@ -126,10 +153,10 @@ class Known:
 
 
 class Keeping:
-    """A unit that stores the answer of a key."""
+    """A unit that stores the answer of a key, for as long as it is to last."""
 
-    def __init__(self, name: Key, asked: str, answer: str) -> None:
-        self._name, self._asked, self._answer = name, asked, answer
+    def __init__(self, name: Key, asked: str, answer: str, lasts: timedelta) -> None:
+        self._name, self._asked, self._answer, self._lasts = name, asked, answer, lasts
         self._now = datetime.min.replace(tzinfo=UTC)
 
     def begin(self) -> Reads:
@@ -142,7 +169,7 @@ class Keeping:
 
     def changes(self) -> Changes:
         """The answer."""
-        row = RequestRow(*self._name, self._asked, self._answer, self._now + KEPT)
+        row = RequestRow(*self._name, self._asked, self._answer, self._now + self._lasts)
         return Changes(requests=[row])
 
 

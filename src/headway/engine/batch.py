@@ -289,6 +289,7 @@ class Batch:
         living = self._expected(order)
         outcome = yield from self._step(order.key, living, event)
         if isinstance(outcome, Refusal):
+            self.written.refused.append((order.key[0], living.snapshot.chart, event, outcome.code))
             return outcome
         if order.cascades:
             write_cascade(Commit(self.written, order.key, self.now, self.trace), outcome.snapshot, event.by)

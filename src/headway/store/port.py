@@ -61,8 +61,9 @@ class Found(Scratch):
 class Changes(Scratch):
     """What a unit has changed, to be written together or not at all.
 
-    `stays` is for those who watch, and is not stored: tenant, chart, a state that was left, and for how many
-    seconds the instance had been in it.
+    The last two are for those who watch, and are not stored. `stays`: tenant, chart, a state that was left,
+    and for how many seconds the instance had been in it. `refused`: tenant, chart, an event that changed
+    nothing, and the code of its refusal.
     """
 
     created: list[InstanceRow] = []
@@ -81,6 +82,7 @@ class Changes(Scratch):
     records: list[RecordRow] = []
     counters: dict[Key, int] = {}
     stays: list[tuple[str, str, str, float]] = []
+    refused: list[tuple[str, str, object, str]] = []
 
 
 class Unit(Protocol):

@@ -42,7 +42,7 @@ from headway.store.postgres_tables import (
 from headway.store.rows import InstanceRow
 
 STATEMENTS_KEPT = 256
-LISTS = tuple(name for name in Changes.__struct_fields__ if name != "stays")
+LISTS = tuple(name for name in Changes.__struct_fields__ if name not in {"stays", "refused"})
 
 Values = list[tuple[Any, ...]]
 Given = Callable[[Changes, Seen], Values]

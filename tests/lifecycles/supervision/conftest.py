@@ -22,7 +22,15 @@ def service(tmp_path: object, runner: asyncio.Runner) -> Iterator[Service]:
     yield from _running(f"sqlite:///{tmp_path}/headway.db", runner, Ahead())
 
 
-def _running(database: str, runner: asyncio.Runner, clock: Ahead | None = None) -> Iterator[Service]:
+@pytest.fixture
+def careful(tmp_path: object, runner: asyncio.Runner) -> Iterator[Service]:
+    """A running service on SQLite that carries each safe point into the worker's data."""
+    yield from _running(f"sqlite:///{tmp_path}/headway.db", runner, carried_every=0)
+
+
+def _running(
+    database: str, runner: asyncio.Runner, clock: Ahead | None = None, **wanted: float
+) -> Iterator[Service]:
     stack = AsyncExitStack()
-    yield runner.run(stack.enter_async_context(serving(database, clock)))
+    yield runner.run(stack.enter_async_context(serving(database, clock, **wanted)))
     runner.run(stack.aclose())

@@ -19,6 +19,7 @@ from headway.api.metrics import expose
 from headway.api.server import serving as served
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.node import Node
+from headway.store.port import Changes
 from headway.telemetry.metrics import Metrics
 from tests.clocks import Ahead
 
@@ -40,7 +41,7 @@ class Service:
     clock: Ahead | None = None
 
     def let_pass(self, seconds: float) -> None:
-        """Set the clock ahead, so that what is due by then happens now; leases last longer than a minute."""
+        """Set the clock ahead, so that what is due by then happens now; leases of work last for 30 s."""
         assert self.clock is not None
         self.clock.ahead += timedelta(seconds=seconds)
         self.node.timers.wake()
@@ -73,6 +74,26 @@ class Service:
         async with asyncio.timeout(LONGEST):
             await self.node.tenant().until(name, *states)
         return await self.get(name)
+
+    async def heard(self, name: str, event: str, times: int = 1) -> None:
+        """Wait until a worker or job has taken an event so many times on this node, whoever sent it."""
+        changed = asyncio.Event()
+
+        def see(_changes: Changes) -> None:
+            changed.set()
+
+        self.node.engine.watch(see)
+        try:
+            async with asyncio.timeout(LONGEST):
+                while await self._taken(name, event) < times:
+                    await changed.wait()
+                    changed.clear()
+        finally:
+            self.node.engine.unwatch(see)
+
+    async def _taken(self, name: str, event: str) -> int:
+        rows = await self.node.engine.history("default", name, limit=1_000)
+        return sum(row.event == event for row in rows)
 
     async def supervise(self, worker: str, action: str, **body: Any) -> httpx.Response:
         """Pause, resume or terminate."""
@@ -133,9 +154,11 @@ def processes_of(worker: str) -> list[int]:
 
 
 @asynccontextmanager
-async def serving(database: str, clock: Ahead | None = None) -> AsyncIterator[Service]:
+async def serving(
+    database: str, clock: Ahead | None = None, *, carried_every: float = 60
+) -> AsyncIterator[Service]:
     """Supervision on a free port for the length of a block."""
-    lifecycle = supervision(PERFORM)
+    lifecycle = supervision(PERFORM, carried_every=carried_every)
     async with (
         Node(database, lifecycle.charts, handlers=lifecycle.handlers, clock=clock) as node,
         Access(node.engine.store, rate=UNHURRIED) as access,

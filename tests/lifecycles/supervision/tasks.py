@@ -58,6 +58,18 @@ def _wait(part: Part, words: list[str]) -> Any:
     return _echo(part, words)
 
 
+def _halt(part: Part, words: list[str]) -> Any:
+    """`halt FILE N`: like `steps`, but in the middle it waits until there is `FILE.go`."""
+    notes, count = Path(words[0]), int(words[1])
+    for number in range(part.reached or 0, count):
+        if number == count // 2:
+            _wait(part, [f"{notes}.go"])
+        with notes.open("a") as file:
+            file.write(f"{os.getpid()} {number}\n")
+        part.safe_point(number + 1)
+    return count
+
+
 def _fail(_part: Part, words: list[str]) -> Any:
     """`fail FILE N KIND`: so many times, counted in the file."""
     tried, count = Path(words[0]), int(words[1])
@@ -74,6 +86,14 @@ def _say(part: Part, words: list[str]) -> Any:
     if words[0] == "point":
         part.safe_point(text)
     return text
+
+
+def _burden(part: Part, words: list[str]) -> Any:
+    """`burden N WORDS`: whoever comes first says so much at a safe point, and dies."""
+    if part.reached is None:
+        part.safe_point("x" * int(words[0]))
+        os.abort()
+    return len(part.reached)
 
 
 def _raise(_part: Part, words: list[str]) -> Any:
@@ -96,8 +116,10 @@ HOW: dict[str, Callable[[Part, list[str]], Any]] = {
     "steps": _steps,
     "stumble": _stumble,
     "wait": _wait,
+    "halt": _halt,
     "fail": _fail,
     "say": _say,
+    "burden": _burden,
     "raise": _raise,
     "leave": _leave,
     "die": _die,

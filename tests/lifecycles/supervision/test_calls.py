@@ -1,6 +1,7 @@
 """The routes of workers and jobs: what they take, what they refuse, and what they answer twice."""
 
 import asyncio
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,20 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Actor
 from tests.api.serving import client_of
-from tests.lifecycles.supervision.serving import BOSS, Service
+from tests.clocks import Ahead
+from tests.lifecycles.supervision.serving import BOSS, LONGEST, Service, serving
 
-WORKER_PATHS: dict[str, list[str]] = {
-    "IDLE": [],
-    "RUNNING": ["workers/{}/start"],
-    "PAUSED": ["workers/{}/start", "supervisor/workers/{}/pause"],
-    "COMPLETED": ["workers/{}/start", "workers/{}/complete"],
-    "TERMINATED": ["supervisor/workers/{}/terminate"],
-}
 START, COMPLETE = "workers/{}/start", "workers/{}/complete"
 PAUSE, RESUME, TERMINATE = (f"supervisor/workers/{{}}/{each}" for each in ("pause", "resume", "terminate"))
 
 
-async def worker_in(service: Service, state: str) -> str:
-    """A worker in a state."""
-    worker = await service.worker(start=False)
-    for path in WORKER_PATHS[state]:
-        (await service.client.post(f"/api/{path.format(worker)}")).raise_for_status()
-    return worker
+@pytest.mark.mission("SUP-API")
+async def test_a_worker_is_shown_with_what_its_owner_knows_of_it(service: Service) -> None:
+    """Metadata is kept as it was given; a worker without a workspace is in the one without a name."""
+    told = {"rack": 7, "labels": ["fast"], "note": None}
+    made = await service.client.post("/api/workers", json={"metadata": told})
+    assert (made.json()["metadata"], made.json()["workspace_id"]) == (told, "")
+    assert (await service.get(made.json()["id"]))["metadata"] == told
 
 
 @pytest.mark.mission("SUP-API", "SUP-W")
@@ -51,70 +47,6 @@ async def test_the_life_of_a_worker_over_http(everywhere: Service) -> None:
     assert (await everywhere.get(worker))["completed_at"] == changes[-1]["timestamp"].replace("Z", "+00:00")
 
 
-@pytest.mark.mission("SUP-WX", "SUP-API")
-@pytest.mark.parametrize(
-    ("state", "path", "code"),
-    [
-        ("IDLE", PAUSE, "illegal"),
-        ("IDLE", COMPLETE, "illegal"),
-        ("IDLE", RESUME, "illegal"),
-        ("RUNNING", START, "already"),
-        ("RUNNING", RESUME, "already"),
-        ("PAUSED", PAUSE, "already"),
-        ("PAUSED", COMPLETE, "illegal"),
-        ("COMPLETED", START, "terminal"),
-        ("COMPLETED", PAUSE, "terminal"),
-        ("COMPLETED", TERMINATE, "terminal"),
-        ("TERMINATED", START, "terminal"),
-        ("TERMINATED", TERMINATE, "already"),
-    ],
-)
-async def test_forbidden_pairs_answer_409(service: Service, state: str, path: str, code: str) -> None:
-    """A forbidden pair is a conflict of a kind; it says where the worker stands, and what it allows."""
-    worker = await worker_in(service, state)
-    refused = await service.client.post(f"/api/{path.format(worker)}")
-    problem = refused.json()
-    assert (refused.status_code, problem["code"], problem["states"]) == (409, code, [state])
-    allowed = {each["event"] for each in problem["allowed"]}
-    assert bool(allowed) == (state not in {"COMPLETED", "TERMINATED"})
-    assert "terminate" in allowed or not allowed
-    assert (await service.get(worker))["status"] == state
-
-
-@pytest.mark.mission("SUP-J", "SUP-API")
-@pytest.mark.parametrize(
-    ("before", "action", "status", "code"),
-    [
-        ([], "allocate", 409, "illegal"),
-        ([], "succeed", 409, "illegal"),
-        ([], "cancel", 200, None),
-        (["cancel"], "cancel", 409, "already"),
-        (["cancel"], "allocate", 409, "terminal"),
-        (["cancel"], "succeed", 409, "terminal"),
-    ],
-)
-async def test_what_a_job_takes(
-    service: Service, before: list[str], action: str, *, status: int, code: str | None
-) -> None:
-    """A job without workers can be canceled, once, and cannot skip a state; what has ended takes nothing."""
-    job = await service.job("echo")
-    await service.until(job, "PENDING")
-    for each in before:
-        (await service.client.post(f"/api/jobs/{job}/{each}")).raise_for_status()
-    bodies = {"allocate": {"workers": ["w_1"]}, "succeed": {"result": 1}}
-    if action == "allocate" and not before:
-        job = await submitted(service)
-    answer = await service.client.post(f"/api/jobs/{job}/{action}", json=bodies.get(action, {}))
-    assert (answer.status_code, answer.json().get("code")) == (status, code)
-
-
-async def submitted(service: Service) -> str:
-    """A job that nobody validates."""
-    assert service.node.worker is not None
-    await service.node.worker.drain()
-    return await service.job("echo")
-
-
 BAD_WORKERS: list[dict[str, Any]] = [
     {"capacity": 0},
     {"capacity": 101},
@@ -122,6 +54,9 @@ BAD_WORKERS: list[dict[str, Any]] = [
     {"capacity": True},
     {"workspace_id": 7},
     {"workspace_id": "x" * 37},
+    {"workspace_id": None},
+    {"metadata": []},
+    {"metadata": {"note": "x" * 10_000}},
     {"supervisor_timeout_seconds": 0},
     {"request_id": ""},
     {"color": "red"},
@@ -131,6 +66,8 @@ BAD_JOBS: list[dict[str, Any]] = [
     {"task_description": ""},
     {"task_description": " \n"},
     {"task_description": 7},
+    {"task_description": "\U0001f40c" * 22_500},
+    {"task_description": "\x01" * 15_000},
     {"task_description": "echo", "depth": 6},
     {"task_description": "echo", "depth": -1},
     {"task_description": "echo", "depth": 1},
@@ -240,6 +177,30 @@ async def test_a_repeated_request_gets_the_first_answer(everywhere: Service, way
     assert (reused.status_code, reused.json()["code"]) == (422, "key_reused")
 
 
+@pytest.mark.mission("SUP-API", "ENG-6")
+@pytest.mark.parametrize("way", ["body", "header"])
+async def test_a_move_is_remembered_for_an_hour_and_a_creation_for_a_day(service: Service, way: str) -> None:
+    """Within its time a repeat is answered again; after it, the same id is another request."""
+    client, made = service.client, repeated(way, "make")
+    first = await client.post("/api/workers", **made)
+    worker = first.json()["id"]
+    await client.post(f"/api/workers/{worker}/start")
+    path, asked = f"/api/supervisor/workers/{worker}/pause", repeated(way, "pause")
+    paused = await client.post(path, **asked)
+    service.let_pass(3_590)
+    assert (await client.post(path, **asked)).content == paused.content
+    service.let_pass(20)
+    again = await client.post(path, **asked)
+    assert (again.status_code, again.json()["code"]) in {(409, "already"), (409, "terminal")}
+    service.let_pass(86_400 - 3_700)
+    assert (await client.post("/api/workers", **made)).content == first.content
+    service.let_pass(200)
+    another = await client.post("/api/workers", **made)
+    assert (another.status_code, another.json()["status"]) == (201, "IDLE")
+    assert another.json()["id"] != worker
+    assert (await client.post("/api/workers", **made)).content == another.content
+
+
 @pytest.mark.mission("SUP-API")
 async def test_two_different_ids_in_one_request_are_422(service: Service) -> None:
     """Nobody could tell which of them counts; the same twice is one."""
@@ -330,22 +291,27 @@ OWN = 'tenant="default"'
 @pytest.mark.mission("SUP-M")
 @pytest.mark.parametrize("route", ["/api/supervisor/metrics", "/metrics"])
 async def test_the_four_metrics(service: Service, route: str) -> None:
-    """Changes by pair, times in states, refused events and known requests are counted by tenant."""
+    """Changes by pair, times in states, refused events and known requests are counted, by whichever door."""
     worker = await service.worker()
     for _ in range(2):
         await service.until(await service.job("echo"), "COMPLETED")
     path = f"/api/supervisor/workers/{worker}/pause"
     for _ in range(2):
         await service.client.post(path)
-    for _ in range(4):
-        await service.client.post("/api/workers", json={"request_id": "again"})
+    for way in ("body", "header"):
+        for _ in range(4):
+            await service.client.post("/api/workers", **repeated(way, f"again by {way}"))
+    for event in ("pause", "dance"):
+        await service.client.post(f"/v1/instances/{worker}/events", json={"event": event})
     told = (await service.client.get(route)).text
     lines = [line.removeprefix("headway_supervision_") for line in told.splitlines()]
     assert f'transitions_total{{from_state="RUNNING",machine="worker",{OWN},to_state="PAUSED"}} 1.0' in lines
     assert f'state_seconds_count{{machine="worker",state="RUNNING",{OWN}}} 1.0' in lines
     assert f'state_seconds_bucket{{le="+Inf",machine="worker",state="RUNNING",{OWN}}} 1.0' in lines
-    assert f'failed_transitions_total{{code="already",event="pause",machine="worker",{OWN}}} 1.0' in lines
-    assert f'idempotency_lookups_total{{result="hit",{OWN}}} 3.0' in lines
+    assert f'failed_transitions_total{{code="already",event="pause",machine="worker",{OWN}}} 2.0' in lines
+    unknown = f'failed_transitions_total{{code="unknown_event",event="other",machine="worker",{OWN}}} 1.0'
+    assert unknown in lines
+    assert f'idempotency_lookups_total{{result="hit",{OWN}}} 6.0' in lines
     assert f"idempotency_hit_ratio{{{OWN}}} 0.75" in lines
     assert [*text_string_to_metric_families(told)]
     key = (await service.access.keyring.make("other", BOSS, ["operate"])).text
@@ -354,6 +320,45 @@ async def test_the_four_metrics(service: Service, route: str) -> None:
     plain = (await service.access.keyring.make("default", BOSS, ["read"])).text
     refused = await service.client.get(route, headers={"Authorization": f"Bearer {plain}"})
     assert refused.status_code == 403
+
+
+STAYED = "headway_supervision_state_seconds_{}"
+
+
+async def stays(service: Service, state: str) -> tuple[float, float]:
+    """How many workers have left a state, and after how many seconds in all."""
+    told = (await service.client.get("/api/supervisor/metrics")).text
+    samples = [each for family in text_string_to_metric_families(told) for each in family.samples]
+    of_state = {each.name: each.value for each in samples if each.labels.get("state") == state}
+    return of_state.get(STAYED.format("count"), 0), of_state.get(STAYED.format("sum"), 0)
+
+
+@pytest.mark.mission("SUP-M", "ENG-16")
+async def test_the_time_in_a_state_is_known_after_a_restart(tmp_path: Path) -> None:
+    """A state that was entered before the service ended is measured whole by the one that comes after."""
+    database, clock = f"sqlite:///{tmp_path}/headway.db", Ahead()
+    async with serving(database, clock) as before:
+        worker = await before.worker()
+        await before.until(await before.job("echo"), "COMPLETED")
+    clock.ahead += timedelta(seconds=600)
+    async with serving(database, clock) as after:
+        await after.supervise(worker, "pause")
+        number, seconds = await stays(after, "RUNNING")
+        assert (number, 600 <= seconds < 600 + LONGEST) == (1, True)
+
+
+@pytest.mark.mission("SUP-M", "ENG-16")
+async def test_the_time_in_a_state_is_known_on_every_node(tmp_path: Path) -> None:
+    """The node on which a state is left measures it, wherever it was entered; no node measures it twice."""
+    database, clock = f"sqlite:///{tmp_path}/headway.db", Ahead()
+    async with serving(database, clock) as one, serving(database, clock) as other:
+        worker = await one.worker()
+        for leaving, back in ((other, one), (one, other)):
+            clock.ahead += timedelta(seconds=60)
+            await leaving.supervise(worker, "pause")
+            await back.supervise(worker, "resume")
+        counted = [await stays(each, "RUNNING") for each in (one, other)]
+        assert [(number, 60 <= seconds < 120) for number, seconds in counted] == [(1, True)] * 2
 
 
 @pytest.mark.mission("SUP-API")

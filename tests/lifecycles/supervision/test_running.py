@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headway import Actor
 from headway.lifecycles.supervision.chart import Job
 from tests.lifecycles.supervision.serving import (
     Service,
@@ -65,6 +66,24 @@ async def test_workspaces_do_not_share_workers(service: Service) -> None:
     own = await service.job("echo", workspace_id="one")
     assert (await service.until(own, "COMPLETED"))["status"] == "COMPLETED"
     assert (await service.get(job))["status"] == "PENDING"
+
+
+@pytest.mark.mission("SUP-RUN", "SUP-API")
+@pytest.mark.parametrize("how", ["event", "cancel"])
+async def test_a_workspace_whose_supervisor_was_closed_gets_another(service: Service, how: str) -> None:
+    """Closing ends workers and jobs; what comes later is not swallowed, however often that happens."""
+    for _ in range(3):
+        worker = await service.worker()
+        waiting = await service.job("echo", worker_count=2)
+        await service.until(waiting, "PENDING")
+        boss = (await service.node.engine.get("default", worker)).context["supervisor"]
+        path = f"/v1/instances/{boss}/" + ("events" if how == "event" else "cancel")
+        body = {"event": "close"} if how == "event" else {}
+        (await service.client.post(path, json=body)).raise_for_status()
+        assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
+        assert (await service.until(waiting, "CANCELED"))["status"] == "CANCELED"
+    await service.worker()
+    assert (await service.until(await service.job("echo"), "COMPLETED"))["status"] == "COMPLETED"
 
 
 @pytest.mark.mission("SUP-RUN")
@@ -221,6 +240,15 @@ async def test_a_task_that_fails_says_so_in_words(service: Service, task: str, s
     assert (await service.get(job))["crashes"] == 0
 
 
+@pytest.mark.mission("SUP-R", "SUP-JX")
+async def test_the_largest_task_travels_with_the_largest_safe_point(service: Service) -> None:
+    """What a job may describe and what a safe point may say fit into the one message to the next worker."""
+    await service.worker()
+    task = "burden 899998 " + "\U0001f40c" * 22_490
+    job = await service.job(task + "x" * (89_998 - len(task.encode())))
+    assert (await service.until(job, "COMPLETED"))["result"] == 899_998
+
+
 @pytest.mark.mission("SUP-R", "SUP-J")
 async def test_a_job_that_is_not_valid_fails_at_once(service: Service) -> None:
     """What comes in by another door than the routes is validated too, and fails without a worker."""
@@ -261,14 +289,68 @@ async def test_three_retries_that_do_not_help_pause_the_worker(service: Service,
 
 
 @pytest.mark.mission("SUP-R")
-@pytest.mark.parametrize("start", [False, True])
-async def test_a_silent_supervisor_terminates_the_worker(service: Service, start: bool) -> None:  # noqa: FBT001 - a case
-    """When its supervisor's time is over, a worker ends by itself, and so does its process."""
-    worker = await service.worker(start=start, supervisor_timeout_seconds=60)
-    service.let_pass(60)
+@pytest.mark.parametrize("state", ["IDLE", "PAUSED"])
+async def test_a_silent_supervisor_terminates_the_worker(service: Service, state: str) -> None:
+    """When nobody says a word for its patience, a worker that waits ends, and so does its process."""
+    worker = await service.worker(start=state == "PAUSED", supervisor_timeout_seconds=60)
+    if state == "PAUSED":
+        await service.supervise(worker, "pause")
+    for third in range(3):
+        assert (await service.get(worker))["status"] == state
+        service.let_pass(20)
+        await service.heard(worker, f"after.{state}.listen", third + 1)
     assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
     for process in processes_of(worker):
         await gone(process)
+
+
+@pytest.mark.mission("SUP-R", "SUP-API")
+async def test_a_word_over_http_keeps_a_worker_that_waits(service: Service) -> None:
+    """A supervisor who says that it is there is waited for; only who supervises may say so."""
+    worker = await service.worker(start=False, supervisor_timeout_seconds=60)
+    for third in range(6):
+        service.let_pass(20)
+        await service.heard(worker, "after.IDLE.listen", third + 1)
+        word = await service.supervise(worker, "keep-alive", reason="still here")
+        assert (word.status_code, word.json()["status"]) == (200, "IDLE")
+    hand = Actor("hand", "person", frozenset({"worker"}))
+    key = (await service.access.keyring.make("default", hand, ["send"])).text
+    refused = await service.client.post(
+        f"/api/supervisor/workers/{worker}/keep-alive", headers={"Authorization": f"Bearer {key}"}
+    )
+    assert refused.status_code == 403
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+async def test_a_task_longer_than_the_patience_ends_on_its_worker(service: Service, tmp_path: Path) -> None:
+    """While it runs a worker asks, and its supervisor answers: a long task does not drain the workshop."""
+    worker = await service.worker(supervisor_timeout_seconds=12)
+    job = await service.job(f"wait {tmp_path / 'go'}")
+    await begun(tmp_path / "go")
+    for third in range(5):  # within the lease of its work
+        service.let_pass(4)
+        await service.heard(worker, "keep_alive", third + 1)
+    (tmp_path / "go").touch()
+    done = await service.until(job, "COMPLETED")
+    assert (done["status"], done["workers"]) == ("COMPLETED", [worker])
+    assert (await service.get(worker))["status"] == "RUNNING"
+
+
+@pytest.mark.mission("SUP-R", "SUP-RUN")
+async def test_who_follows_a_terminated_worker_begins_at_its_safe_point(
+    careful: Service, tmp_path: Path
+) -> None:
+    """A task whose worker was terminated is not begun anew: at most its last step is repeated."""
+    notes, count = tmp_path / "notes", 200
+    worker = await careful.worker()
+    job = await careful.job(f"steps {notes} {count}")
+    await noted(notes, 5)
+    await careful.supervise(worker, "terminate")
+    await careful.worker()
+    assert (await careful.until(job, "COMPLETED"))["result"] == count
+    processes, steps = zip(*(line.split() for line in await noted(notes, count)), strict=True)
+    assert {*steps} == {str(number) for number in range(count)}
+    assert (len({*processes}), len(steps) <= count + 1) == (2, True)
 
 
 @pytest.mark.mission("SUP-R", "SUP-J")
@@ -310,11 +392,13 @@ async def test_sub_jobs_are_canceled_with_their_parent(service: Service, tmp_pat
 
 @pytest.mark.mission("SUP-RUN", "SUP-W")
 async def test_a_worker_with_tasks_of_its_own_does_them_and_completes(service: Service) -> None:
-    """Started with tasks, a worker does them one after the other and is COMPLETED, and its process ends."""
+    """Started with tasks, a worker does them in turn, shows what they came to, and its process ends."""
     worker = await service.worker(start=False, capacity=2)
     begun = await service.client.post(f"/api/workers/{worker}/start", json={"tasks": ["echo", "echo 2"]})
     assert [task["id"] for task in begun.json()["tasks"]] == ["echo", "echo 2"]
     done = await service.until(worker, "COMPLETED")
     assert (done["status"], done["tasks"]) == ("COMPLETED", [])
+    (by,) = {each["result"]["by"] for each in done["results"]}
+    assert ([each["task"] for each in done["results"]], by != os.getpid()) == (["echo", "echo 2"], True)
     for process in processes_of(worker):
         await gone(process)

@@ -33,8 +33,9 @@ from headway.lifecycles.supervision.job_rules import (
     sub_job,
     tell_over,
 )
-from headway.lifecycles.supervision.messages import Task
+from headway.lifecycles.supervision.messages import Reached, Task
 from headway.lifecycles.supervision.placing import (
+    Asks,
     Down,
     Free,
     Gone,
@@ -42,6 +43,8 @@ from headway.lifecycles.supervision.placing import (
     SupervisorData,
     Up,
     Waits,
+    dismiss,
+    give_word,
     note_down,
     note_free,
     note_gone,
@@ -60,7 +63,9 @@ from headway.lifecycles.supervision.worker_rules import (
     Error,
     Over,
     WorkerData,
+    a_third,
     add_task,
+    ask_for_word,
     did_its_own,
     drop_tasks,
     finish_task,
@@ -68,12 +73,13 @@ from headway.lifecycles.supervision.worker_rules import (
     hold_reached,
     is_at_it,
     is_free,
+    is_silent,
     more_tasks,
     no_pending_tasks,
     not_retryable,
     note_error,
+    note_silence,
     stands_in,
-    supervisor_patience,
     take_tasks,
     tell_crash,
     tell_down,
@@ -89,6 +95,7 @@ OWNER = ("user", "supervisor", "admin", "system")
 
 STARTED = stamp("started_at")
 ENDED = stamp("completed_at")
+HEARD = (stamp("heard_at"), put(unheard=0))
 LOG_ERROR = log("error", "error")
 SUBMIT = stamp("submitted_at")
 STORE = record("job", "{instance}")
@@ -100,9 +107,10 @@ FAILURE = (note_error, LOG_ERROR, tell_failure)
 class Worker(Statechart, version=1, name="supervision.worker", context=WorkerData, cancel="terminate"):
     """A worker that a supervisor starts, pauses, resumes and terminates."""
 
-    IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task")
+    IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task", entry=HEARD)
     RUNNING = State(
         meaning="executing its tasks, one after the other",
+        entry=HEARD,
         run=Run(
             "run_task",
             retry=Retry(3, on=TRANSIENT, base="1s", factor=2, jitter=0.2),
@@ -112,7 +120,7 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
             lease="30s",
         ),
     )
-    PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor")
+    PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor", entry=HEARD)
     COMPLETED = Final(meaning="finished all its tasks", entry=ENDED)
     FAILED = Final(meaning="met an error it cannot recover from", entry=ENDED)
     TERMINATED = Final(meaning="stopped by force", entry=ENDED)
@@ -124,10 +132,12 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
         takes=Assignment,
         when=has_capacity,
         do=(take_tasks, tell_up),
-        sets="started_at",
+        sets=("started_at", "running_since"),
     )
     pause = RUNNING.to(PAUSED, by=SUPERVISOR, do=tell_down, sets="paused_at")
-    resume = PAUSED.to(RUNNING, by=SUPERVISOR, do=tell_up, clears=("paused_at", "error"))
+    resume = PAUSED.to(
+        RUNNING, by=SUPERVISOR, do=tell_up, sets="running_since", clears=("paused_at", "error")
+    )
     complete_tasks = RUNNING.to(
         COMPLETED, by=(*WORKER, "supervisor", "admin"), when=no_pending_tasks, do=tell_gone
     )
@@ -137,8 +147,8 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     # What jobs give to a worker on duty, and take back when they are over.
     assign = (
         RUNNING.to(RUNNING, by="system", takes=Task, when=is_free, do=add_task, meaning="begins at once")
-        | RUNNING.stay(by="system", takes=Task, do=add_task, meaning="waits for its turn")
-        | PAUSED.stay(by="system", takes=Task, do=add_task, meaning="waits for the supervisor")
+        | RUNNING.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for its turn")
+        | PAUSED.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for the supervisor")
     )
     drop = (
         RUNNING.to(RUNNING, by="system", takes=Over, when=is_at_it, do=drop_tasks, meaning="stops at once")
@@ -155,9 +165,24 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     )
     crashed = RUNNING.on_error(*CRASHES).to(FAILED, do=CRASH)
     failed = RUNNING.on_error.to(FAILED, do=FAILURE)
-    supervisor_timeout = (IDLE | RUNNING | PAUSED).after(supervisor_patience).to(TERMINATED, do=tell_gone)
+    safe_point = RUNNING.to(
+        RUNNING, by="system", takes=Reached, do=hold_reached, meaning="kept now and then; the task goes on"
+    )
+
+    # 4.1: a supervisor without a word for the worker's patience. Who runs asks for one.
+    keep_alive = any_live.stay(by=SUPERVISOR, do=HEARD, meaning="a word")
+    listen = (
+        IDLE.every(a_third).stay(do=note_silence)
+        | RUNNING.every(a_third).stay(do=(note_silence, ask_for_word))
+        | PAUSED.every(a_third).stay(do=note_silence)
+    )
+    supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(TERMINATED, when=is_silent, do=tell_gone)
     stand_in = IDLE.always.to(
-        RUNNING, when=stands_in, do=tell_up, sets="started_at", meaning="in place of a worker that failed"
+        RUNNING,
+        when=stands_in,
+        do=tell_up,
+        sets=("started_at", "running_since"),
+        meaning="in place of a worker that failed",
     )
 
     @staticmethod
@@ -189,8 +214,8 @@ class Job(
         meaning="executing on its workers", waits_for="its workers", entry=STARTED, exit=release_workers
     )
     COMPLETED = Final(meaning="finished", entry=(ENDED, tell_over))
-    FAILED = Final(meaning="ended by an error", entry=(ENDED, tell_over))
-    CANCELED = Final(meaning="canceled by a user or the system", entry=(ENDED, tell_over))
+    FAILED = Final(meaning="ended by an error", entry=(ENDED, tell_over, CANCEL_CHILDREN))
+    CANCELED = Final(meaning="canceled by a user or the system", entry=(ENDED, tell_over, CANCEL_CHILDREN))
 
     # 2.3: the six rules, with cancel from SUBMITTED and (4.2) the validation error.
     validate = SUBMITTED.to(PENDING, by="system", when=schema_valid, do=STORE) | SUBMITTED.to(
@@ -201,7 +226,7 @@ class Job(
     )
     success = RUNNING.to(COMPLETED, by=WORKER, takes=Result, do=store_result)
     error = RUNNING.to(FAILED, by=WORKER, takes=Error, do=(note_failure, LOG_ERROR))
-    cancel = any_live.to(CANCELED, by=OWNER, do=CANCEL_CHILDREN)
+    cancel = any_live.to(CANCELED, by=OWNER)
 
     # 4.2: a crash replaces the worker, time cancels; without resources the supervisor tries again.
     worker_crash = RUNNING.stay(
@@ -213,10 +238,11 @@ class Job(
         meaning="the worker is replaced",
     ) | RUNNING.to(FAILED, by=WORKER, takes=Crash, do=(note_crash, LOG_ERROR))
     reallocate = RUNNING.stay(by="system", takes=Moved, do=move_task, meaning="another worker for a part")
-    not_validated = SUBMITTED.on_error.to(FAILED, do=put(error="validation did not end"))
-    timeout = any_live.after(job_limit).to(CANCELED, do=CANCEL_CHILDREN)
+    not_validated = SUBMITTED.on_error.to(FAILED, do=(put(error="validation did not end"), LOG_ERROR))
+    timeout = any_live.after(job_limit).to(CANCELED)
 
     # Its parts and sub-jobs.
+    left_at = RUNNING.stay(by=WORKER, takes=Reached, do=keep_reached, meaning="a part without a worker")
     task_done = RUNNING.stay(by=WORKER, takes=TaskDone, do=keep_result)
     workers_done = RUNNING.always.to(COMPLETED, when=all_done, do=gather_results)
     delegate = RUNNING.stay(
@@ -250,10 +276,16 @@ class Supervisor(
 
     worker_up = OPEN.stay(by="system", takes=Up, do=(note_up, place))
     worker_down = OPEN.stay(by="system", takes=Down, do=note_down)
+    worker_asks = OPEN.stay(by="system", takes=Asks, do=give_word)
     worker_gone = OPEN.stay(
         by="system", takes=Gone, do=(note_gone, spawn("supervision.worker", substitute), place)
     )
     place_free = OPEN.stay(by="system", takes=Free, do=(note_free, place))
     job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
     job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
-    close = OPEN.to(CLOSED, by=("supervisor", "admin"))
+    close = OPEN.to(
+        CLOSED,
+        by=("supervisor", "admin"),
+        do=dismiss,
+        meaning="ends its workers, and the jobs that need them",
+    )

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from headway import Event
-from headway.lifecycles.supervision.chart import Job
+from headway.lifecycles.supervision.chart import Job, Worker
 from headway.lifecycles.supervision.performing import Part
 from headway.lifecycles.supervision.process import WorkerProcess
 from headway.lifecycles.supervision.worker_rules import TRANSIENT
 from headway.worker import Fail, Handlers, Work
+
+MINUTE = 60.0
+
+
+class CarriedError(Exception):
+    """A task stands at a safe point that its worker is to know, and waits to be taken up again there."""
+
+    def __init__(self, reached: Any) -> None:
+        super().__init__("the task goes on in the next attempt")
+        self.reached = reached
 
 
 def read_aloud(part: Part) -> dict[str, Any]:
@@ -20,8 +32,12 @@ def read_aloud(part: Part) -> dict[str, Any]:
     return {"lines": len(lines)}
 
 
-def handlers_for(perform: str) -> Handlers:
-    """The handlers; `perform` names the function, as `module:function`, that performs tasks."""
+def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
+    """The handlers; `perform` names the function, as `module:function`, that performs tasks.
+
+    Each safe point is kept for the next attempt. One in so many seconds is carried into the worker's data,
+    which outlives the attempt: whoever takes over after the worker was lost or terminated begins there.
+    """
     handlers = Handlers()
 
     @handlers
@@ -37,8 +53,12 @@ def handlers_for(perform: str) -> Handlers:
             return Fail("resources_exhausted", f"there is no process for the worker: {error}")
         if not tasks:
             return None
-        reached = tasks[0]["reached"] if work.checkpointed is None else work.checkpointed
-        outcome = await process.perform(tasks[0], reached, work.checkpoint)
+        known, kept = tasks[0]["reached"], work.checkpointed
+        keep = _keeping(work, known, carried_every)
+        try:
+            outcome = await process.perform(tasks[0], known if kept is None else kept, keep)
+        except CarriedError as carried:
+            return Worker.safe_point({"task": tasks[0]["id"], "reached": carried.reached})
         if not isinstance(outcome, Fail):
             return {"result": outcome}
         if outcome.code not in TRANSIENT:
@@ -46,6 +66,18 @@ def handlers_for(perform: str) -> Handlers:
         return outcome
 
     return handlers
+
+
+def _keeping(work: Work, known: Any, carried_every: float) -> Callable[[Any], Awaitable[None]]:
+    """What keeps safe points; raises CarriedError when the worker has `known` of none for so many seconds."""
+    begun = time.monotonic()
+
+    async def keep(value: Any) -> None:
+        if time.monotonic() - begun >= carried_every and value is not None and value != known:
+            raise CarriedError(value)
+        await work.checkpoint(value)
+
+    return keep
 
 
 async def _process(work: Work, perform: str, task: str | None) -> WorkerProcess:

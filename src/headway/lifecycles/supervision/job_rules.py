@@ -6,12 +6,15 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.codec import encode
 from headway.lifecycles.supervision.messages import Task, task_id, to
 from headway.statechart import model
 
 DEEPEST = 5
 MOST_WORKERS = 10
 MOST_CRASHES = 3
+LARGEST_DESCRIPTION = 90_000
+"""Bytes of JSON: it travels to a worker with a safe point of up to 900,000, in a message of at most 1 MB."""
 
 
 @dataclass
@@ -30,7 +33,7 @@ class JobData:
     results: dict[str, Any] = field(default_factory=dict)
     """What each part that is done has come to."""
     reached: dict[str, Any] = field(default_factory=dict)
-    """How far a worker had come with a part before it crashed."""
+    """How far the worker before had come with a part."""
     result: Any = None
     error: str | None = None
     submitted_at: str | None = None
@@ -90,6 +93,7 @@ def problems(job: JobData) -> list[str]:
     """Why a job cannot be run."""
     rules = (
         (bool(job.task_description.strip()), "a job needs a task description"),
+        (fits(job.task_description), f"a task description has at most {LARGEST_DESCRIPTION:,} bytes"),
         (0 <= job.depth <= DEEPEST, f"depth is 0 to {DEEPEST}, not {job.depth}"),
         (
             1 <= job.worker_count <= MOST_WORKERS,
@@ -98,6 +102,11 @@ def problems(job: JobData) -> list[str]:
         (job.depth == 0 or job.parent_job_id is not None, "a job below depth 0 has a parent job"),
     )
     return [problem for holds, problem in rules if not holds]
+
+
+def fits(description: str) -> bool:
+    """Whether a task is short enough to be told."""
+    return len(encode(description)) <= LARGEST_DESCRIPTION
 
 
 def schema_valid(view: View) -> bool | No:
@@ -162,6 +171,8 @@ def keep_result(view: View) -> dict[str, Any]:
 def keep_reached(view: View) -> dict[str, Any]:
     """Whoever takes over a part goes on where the last one was."""
     told = view.payload
+    if told.reached is None:
+        return {}
     return {"reached": {**view.context.reached, told.task: told.reached}}
 
 

@@ -21,6 +21,14 @@ class Task:
     """The last safe point that somebody has come to with it."""
 
 
+@dataclass
+class Reached:
+    """The last safe point of a task, from where whoever goes on with it begins."""
+
+    task: str
+    reached: Any = None
+
+
 def to(instance: str, event: str, **data: Any) -> model.Send:
     """A message to another instance."""
     return model.Send(event=event, target=f"#_scxml_{instance}", payload=model.Payload(content=data))

@@ -6,64 +6,62 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from weakref import WeakKeyDictionary
 
+from headway import Event, Snapshot
+from headway.codec import decode
 from headway.lifecycles.supervision.chart import Job, Worker
 from headway.node import Node
 from headway.store.port import Changes
-from headway.store.rows import HistoryRow, Key
-from headway.telemetry.counts import LONG_SECONDS, Counts, Distributions, Family, Series, Totals
+from headway.telemetry.counts import LONG_SECONDS, OTHER, Counts, Distributions, Family, Series, Totals
 
 MACHINES = {Worker.chart.name: "worker", Job.chart.name: "job"}
-FINAL = {
-    chart.name: {node.id for node in chart.order if node.kind == "final"}
-    for chart in (Worker.chart, Job.chart)
+RUNNING = "RUNNING"
+EVENTS = {
+    each.chart.name: {event for row in each.chart.model.transitions for event in row.events}
+    for each in (Worker, Job)
 }
-MOST_WATCHED = 50_000
+PATHS = ("/api/workers", "/api/jobs", "/api/supervisor/")
 PAIR, STATE = ("machine", "from_state", "to_state"), ("machine", "state")
 REFUSED, RESULT = ("machine", "event", "code"), ("result",)
-
-
-class Stays:
-    """How long workers and jobs are in their states; a worker that begins a further task has not left its."""
-
-    def __init__(self, counts: Counts) -> None:
-        self.times = Distributions(LONG_SECONDS)
-        self._label, self._since = counts.tenant, dict[Key, datetime]()
-
-    def look(self, changes: Changes) -> None:
-        """See who has left which state."""
-        rows = (*changes.created, *changes.updated)
-        charts = {(row.tenant, row.id): row.chart for row in rows if row.chart in MACHINES}
-        for row in changes.history:
-            chart = charts.get((row.tenant, row.instance))
-            if chart is not None and row.before != row.after:
-                self._moved(row, chart)
-
-    def _moved(self, row: HistoryRow, chart: str) -> None:
-        key = (row.tenant, row.instance)
-        began = self._since.pop(key, None)
-        if began is not None:
-            series = (self._label(row.tenant), MACHINES[chart], row.before)
-            self.times.add(series, (row.at - began).total_seconds())
-        if row.after not in FINAL[chart]:
-            self._since[key] = row.at
-            if len(self._since) > MOST_WATCHED:
-                del self._since[next(iter(self._since))]
 
 
 class Meters:
     """Counts changes of state, times in states, refused events and repeated requests, by tenant."""
 
     def __init__(self, counts: Counts) -> None:
-        self._counts, self.stays = counts, Stays(counts)
+        self._counts, self._times = counts, Distributions(LONG_SECONDS)
         self._refused, self._lookups = Totals(), Totals()
 
-    def refused(self, tenant: str, chart: str, event: str, code: str) -> None:
-        """An event was not taken."""
-        self._refused.add((self._counts.tenant(tenant), MACHINES[chart], event, code))
+    def look(self, changes: Changes) -> None:
+        """See who has left which state, and what was refused to whom."""
+        for tenant, chart, state, seconds in changes.stays:
+            if chart in MACHINES and (chart, state) != (Worker.chart.name, RUNNING):
+                self._stayed(tenant, chart, state, seconds)
+        if any(row.before == RUNNING != row.after for row in changes.history):
+            self._look_for_workers(changes)
+        for tenant, chart, event, code in changes.refused:
+            if chart in MACHINES and isinstance(event, Event) and _is_callers(event):
+                name = event.name if event.name in EVENTS[chart] else OTHER
+                self._refused.add((self._counts.tenant(tenant), MACHINES[chart], name, code))
 
-    def looked_up(self, tenant: str, *, is_hit: bool) -> None:
+    def _look_for_workers(self, changes: Changes) -> None:
+        """Who begins a further task has not left RUNNING, though it enters that state again."""
+        workers = {(row.tenant, row.id): row for row in changes.updated if row.chart == Worker.chart.name}
+        for row in changes.history:
+            worker = workers.get((row.tenant, row.instance))
+            if worker is None or not row.before == RUNNING != row.after:
+                continue
+            since = decode(Snapshot, worker.snapshot).context["running_since"]
+            seconds = (row.at - datetime.fromisoformat(since)).total_seconds() if since else 0.0
+            if seconds > 0:  # else it runs again already, in the same transaction
+                self._stayed(row.tenant, worker.chart, RUNNING, seconds)
+
+    def _stayed(self, tenant: str, chart: str, state: str, seconds: float) -> None:
+        self._times.add((self._counts.tenant(tenant), MACHINES[chart], state), seconds)
+
+    def looked_up(self, tenant: str, path: str, *, is_hit: bool) -> None:
         """A request came with an id; it was known, or it was not."""
-        self._lookups.add((self._counts.tenant(tenant), "hit" if is_hit else "miss"))
+        if path.startswith(PATHS):
+            self._lookups.add((self._counts.tenant(tenant), "hit" if is_hit else "miss"))
 
     def families(self) -> list[Family]:
         """The metrics of all tenants."""
@@ -73,7 +71,7 @@ class Meters:
                 Family(
                     "counter", "transitions", "Changes of state, by their pair.", PAIR, self._transitions()
                 ),
-                Family("histogram", "state_seconds", "Time in a state.", STATE, self.stays.times.values),
+                Family("histogram", "state_seconds", "Time in a state.", STATE, self._times.values),
                 Family("counter", "failed_transitions", "Events refused.", REFUSED, self._refused.values),
                 Family("counter", "idempotency_lookups", "Requests with ids.", RESULT, self._lookups.values),
                 Family("gauge", "idempotency_hit_ratio", "The share of known ids.", (), self._hit_ratios()),
@@ -110,8 +108,25 @@ def meters_of(node: Node, counts: Counts | None = None) -> Meters:
             counts = Counts()
             node.engine.watch(counts.look)
         known = _METERS[node] = Meters(counts)
-        node.engine.watch(known.stays.look)
+        node.engine.watch(known.look)
+        _hear_of_lookups(node, known)
     return known
+
+
+def _hear_of_lookups(node: Node, meters: Meters) -> None:
+    """Requests have ids where there is a service; its packages need not be installed."""
+    try:
+        from headway.api.idempotency import lookups_of  # noqa: PLC0415 - see above
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("headway"):
+            raise
+    else:
+        lookups_of(node.engine).append(meters.looked_up)
+
+
+def _is_callers(event: Event) -> bool:
+    """Whether somebody has sent it; what workers, timers and instances send among themselves may be late."""
+    return event.ref is None and event.by.kind != "system"
 
 
 def meter(node: Node, counts: Counts) -> Callable[[], Iterable[Family]]:

@@ -49,6 +49,13 @@ class Up:
 
 
 @dataclass
+class Asks:
+    """A worker that wants to hear whether its supervisor is there."""
+
+    worker: str
+
+
+@dataclass
 class Down:
     """A worker that keeps its tasks and takes no further ones."""
 
@@ -61,6 +68,7 @@ class Gone:
 
     worker: str
     failed: bool = False
+    metadata: dict[str, Any] = field(default_factory=dict)
     capacity: int = 1
     supervisor_timeout_seconds: float = 3600
     given_up: list[str] = field(default_factory=list)
@@ -95,6 +103,11 @@ def note_up(view: View) -> Changed:
     before = hands.get(told.worker)
     hand = Hand(told.capacity, tasks=before.tasks if before else [])
     return {"hands": {**hands, told.worker: hand}}
+
+
+def give_word(view: View) -> list[model.Action]:
+    """The worker hears that it has a supervisor."""
+    return [to(view.payload.worker, "keep_alive")]
 
 
 def note_down(view: View) -> Changed:
@@ -141,6 +154,14 @@ def note_over(view: View) -> Changed:
     }
 
 
+def dismiss(view: View) -> list[model.Action]:
+    """Without a supervisor nobody would hear of these workers and jobs again: all of them end."""
+    known = view.context
+    given = [task for hand in known.hands.values() for task in hand.tasks]
+    jobs = dict.fromkeys([*map(job_of, [*given, *known.orphans]), *known.waiting])
+    return [*(to(job, "cancel") for job in jobs), *(to(worker, "terminate") for worker in known.hands)]
+
+
 def substitute(view: View) -> list[dict[str, Any]]:
     """A worker in the place of one that has failed."""
     told = view.payload
@@ -149,6 +170,7 @@ def substitute(view: View) -> list[dict[str, Any]]:
     return [
         {
             "workspace_id": view.context.workspace_id,
+            "metadata": told.metadata,
             "capacity": told.capacity,
             "supervisor_timeout_seconds": told.supervisor_timeout_seconds,
             "supervisor": view.instance,

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from datetime import datetime, timedelta
+from math import ceil
 from typing import Any
 
 from headway import No, View
-from headway.lifecycles.supervision.messages import Task, to
+from headway.codec import encode
+from headway.lifecycles.supervision.messages import Reached, Task, to
 from headway.statechart import model
 
 TRANSIENT = ("network_error",)
@@ -16,6 +19,18 @@ CRASHES = ("crashed", "lost")
 UNRECOVERABLE = ("unrecoverable", "timeout")
 
 MOST_TASKS = 100
+MOST_RESULTS, LARGEST_RESULTS = 10, 1_000_000
+"""How many results of its own tasks a worker keeps, and their bytes of JSON."""
+THIRDS = 3
+"""So many times within its patience a worker listens for its supervisor."""
+
+
+@dataclass
+class OwnResult:
+    """What a task that belongs to no job has come to."""
+
+    task: str
+    result: Any = None
 
 
 @dataclass
@@ -23,14 +38,23 @@ class WorkerData:
     """What is known of a worker."""
 
     workspace_id: str = ""
+    metadata: dict[str, Any] = field(default_factory=dict)
     capacity: int = 1
     supervisor: str = ""
     stands_in_for: str | None = None
     supervisor_timeout_seconds: float = 3600
     on_duty: bool = False
     tasks: list[Task] = field(default_factory=list)
+    results: list[OwnResult] = field(default_factory=list)
+    """What its own tasks have come to: the last ones, as many as fit."""
+    heard_at: str | None = None
+    """When the supervisor last gave a word."""
+    unheard: int = 0
+    """How many thirds of its patience have passed since then."""
     error: str | None = None
     started_at: str | None = None
+    running_since: str | None = None
+    """When it last came to run; further tasks do not change that."""
     paused_at: str | None = None
     completed_at: str | None = None
 
@@ -134,10 +158,12 @@ def finish_task(view: View) -> list[model.Action]:
     if not tasks:
         return []
     done, result = tasks[0], (view.event.data or {}).get("result")
-    told: list[model.Action] = [model.Put(values={"tasks": [asdict(task) for task in tasks[1:]]})]
+    left = model.Put(values={"tasks": [asdict(task) for task in tasks[1:]]})
     if done.job:
-        told.append(to(done.job, "task_done", task=done.id, result=result))
-    return [*told, *_to_supervisor(view, "place_free", task=done.id)]
+        kept: model.Action = to(done.job, "task_done", task=done.id, result=result)
+    else:
+        kept = model.Put(values={"results": _last([*view.context.results, OwnResult(done.id, result)])})
+    return [left, kept, *_to_supervisor(view, "place_free", task=done.id)]
 
 
 def note_error(view: View) -> dict[str, Any]:
@@ -147,7 +173,7 @@ def note_error(view: View) -> dict[str, Any]:
 
 def hold_reached(view: View) -> dict[str, Any]:
     """The task in hand will go on from its last safe point, also in another process."""
-    in_hand = [{**asdict(task), "reached": _reached(view)} for task in view.context.tasks[:1]]
+    in_hand = [{**asdict(task), "reached": _reached(view, task)} for task in view.context.tasks[:1]]
     return {"tasks": [*in_hand, *map(asdict, view.context.tasks[1:])]}
 
 
@@ -162,14 +188,19 @@ def tell_down(view: View) -> list[model.Action]:
 
 
 def tell_gone(view: View) -> list[model.Action]:
-    """The supervisor hears that the worker has ended, and finds others for its tasks."""
-    return _to_supervisor(view, "worker_gone")
+    """The job hears how far its task is; the supervisor, that the worker has ended: it finds others."""
+    told = [
+        to(task.job, "left_at", **asdict(Reached(task.id, task.reached)))
+        for task in view.context.tasks[:1]
+        if task.job and task.reached is not None
+    ]
+    return [*told, *_to_supervisor(view, "worker_gone")]
 
 
 def tell_crash(view: View) -> list[model.Action]:
     """The job of the task in hand hears of the crash; the supervisor replaces the worker."""
     told = [
-        to(task.job, "worker_crash", error=_error(view), task=task.id, reached=_reached(view))
+        to(task.job, "worker_crash", error=_error(view), task=task.id, reached=_reached(view, task))
         for task in view.context.tasks[:1]
         if task.job
     ]
@@ -188,15 +219,48 @@ def tell_failure(view: View) -> list[model.Action]:
     return [*told, *_tell_failed(view, given_up=given_up)]
 
 
-def supervisor_patience(view: View) -> float:
-    """How long a worker stays in one state without a word from its supervisor, in seconds."""
-    return float(view.context.supervisor_timeout_seconds)
+def a_third(view: View) -> float:
+    """A third of a worker's patience, in seconds: whole milliseconds, so that three are never less."""
+    return float(ceil(view.context.supervisor_timeout_seconds * 1000 / THIRDS) / 1000)
+
+
+def note_silence(view: View) -> dict[str, Any]:
+    """One more third of its patience is over; a time in which nothing ran counts as one."""
+    return {"unheard": view.context.unheard + 1}
+
+
+def is_silent(view: View) -> bool:
+    """The supervisor has given no word for the worker's whole patience, though it was listened for."""
+    worker = view.context
+    if worker.unheard < THIRDS or worker.heard_at is None:
+        return False
+    patience = timedelta(seconds=worker.supervisor_timeout_seconds)
+    return bool(view.now - datetime.fromisoformat(worker.heard_at) >= patience)
+
+
+def ask_for_word(view: View) -> list[model.Action]:
+    """The supervisor is asked whether it is still there."""
+    supervisor = view.context.supervisor
+    return [to(supervisor, "worker_asks", worker=view.instance)] if supervisor else []
+
+
+def _last(results: list[OwnResult]) -> list[dict[str, Any]]:
+    """The last results, the newest of them always."""
+    kept: list[dict[str, Any]] = []
+    room = LARGEST_RESULTS
+    for each in map(asdict, reversed(results[-MOST_RESULTS:])):
+        room -= len(encode(each))
+        if kept and room < 0:
+            break
+        kept.insert(0, each)
+    return kept
 
 
 def _tell_failed(view: View, **more: Any) -> list[model.Action]:
     """The supervisor hears what it needs for another worker of the same kind."""
     worker = view.context
     kind = {
+        "metadata": worker.metadata,
         "capacity": worker.capacity,
         "supervisor_timeout_seconds": worker.supervisor_timeout_seconds,
     }
@@ -210,8 +274,10 @@ def _to_supervisor(view: View, event: str, **data: Any) -> list[model.Action]:
     return [to(worker.supervisor, event, worker=view.instance, **data)]
 
 
-def _reached(view: View) -> Any:
-    return view.event.data.get("reached")
+def _reached(view: View, task: Task) -> Any:
+    """The safe point that is told with the event, or the last that was known."""
+    told = view.event.data.get("reached")
+    return task.reached if told is None else told
 
 
 def _error(view: View) -> str:

@@ -6,6 +6,7 @@ import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from hashlib import sha256
+from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -21,7 +22,7 @@ from headway.api.problems import Problem, problem_of
 from headway.api.requests import REQUEST, request_key, wrong
 from headway.api.seals import Seal
 from headway.codec import decode, encode
-from headway.engine.orders import Receipt
+from headway.engine.orders import DAY, Receipt
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
@@ -80,18 +81,25 @@ class Calls:
         return json_response(self.shown(await self.row(name)))
 
     async def create(self, context: Mapping[str, Any], request_id: str | None) -> Response:
-        """Begin a life; the same request begins one."""
-        name, tenant = self._new_name(request_id, context), self.caller.tenant
+        """Begin a life; the same request begins one, for as long as it is remembered."""
+        for turn in count():
+            name = self._new_name(request_id, context, turn)
+            if await self._is_new(name, context, is_named=(request_id or self._key) is not None):
+                break
+        return await self.created(name)
+
+    async def _is_new(self, name: str, context: Mapping[str, Any], *, is_named: bool) -> bool:
+        """Whether a life has begun by this request: now, or when it came first and was not forgotten yet."""
+        engine, tenant = self.node.engine, self.caller.tenant
         try:
-            self._taken(
-                await self.node.engine.create(
-                    tenant, name, self.machine.chart, context=context, by=self.caller.actor
-                )
+            _taken(
+                await engine.create(tenant, name, self.machine.chart, context=context, by=self.caller.actor)
             )
         except InstanceExistsError:
-            if request_id is None and self._key is None:
+            if not is_named:
                 raise
-        return await self.created(name)
+            return await engine.store.now() - (await self.row(name)).created_at < DAY
+        return True
 
     async def created(self, name: str) -> Response:
         """One that has just begun, as the answer to its creation."""
@@ -108,9 +116,9 @@ class Calls:
         raise InternalError(f"{parent} has made no child")
 
     async def send(self, name: str, event: Event, request_id: str | None) -> Receipt:
-        """Send an event; raises Problem when it is refused, and counts that."""
+        """Send an event; raises Problem when it is refused."""
         key = request_id or self._key
-        return self._taken(
+        return _taken(
             await self.node.engine.send(
                 self.caller.tenant, name, event, request_id=None if key is None else REQUEST + key
             )
@@ -156,33 +164,30 @@ class Calls:
         return json_response({"items": items, "next": following})
 
     async def supervisor(self, workspace: str) -> str:
-        """The supervisor of a workspace, who is there from the first call on.
+        """The supervisor of a workspace, there from the first call on; one that is closed is followed."""
+        for turn in count():
+            name = _supervisor_name(workspace, turn)
+            if not await self._is_closed(name, workspace):
+                return name
+        raise AssertionError  # there is always a next one
 
-        Its id begins as a worker's does, because those of the workers that it makes begin with it.
-        """
-        name, tenant = f"w_{sha256(f'workspace:{workspace}'.encode()).hexdigest()[:12]}", self.caller.tenant
+    async def _is_closed(self, name: str, workspace: str) -> bool:
+        """Whether a supervisor has ended; one that there is not is made."""
+        engine, tenant = self.node.engine, self.caller.tenant
         try:
-            await self.node.engine.row(tenant, name)
+            return (await engine.row(tenant, name)).ended
         except UnknownInstanceError:
             with suppress(InstanceExistsError):
-                await self.node.engine.create(
-                    tenant, name, Supervisor.chart.name, context={"workspace_id": workspace}
-                )
-        return name
+                await engine.create(tenant, name, Supervisor.chart.name, context={"workspace_id": workspace})
+            return False
 
-    def _new_name(self, request_id: str | None, context: Mapping[str, Any]) -> str:
+    def _new_name(self, request_id: str | None, context: Mapping[str, Any], turn: int) -> str:
         """A name; that of a request is the same whenever it comes, should its answer not have been kept."""
         key = request_id or self._key
         if key is None:
             return self.machine.prefix + secrets.token_hex(6)
-        asked = encode((self.caller.actor.id, self.machine.chart, key, context))
+        asked = encode((self.caller.actor.id, self.machine.chart, key, context, *([turn] if turn else [])))
         return self.machine.prefix + sha256(asked).hexdigest()[:24]
-
-    def _taken(self, answer: Receipt | Refusal) -> Receipt:
-        if isinstance(answer, Refusal):
-            meters_of(self.node).refused(self.caller.tenant, self.machine.chart, answer.event, answer.code)
-            raise problem_of(answer)
-        return answer
 
     async def _known(self, cursor: str) -> str:
         name = cursor_place(self.machine.chart, str, cursor)
@@ -193,6 +198,12 @@ class Calls:
         return name
 
 
+def _taken(answer: Receipt | Refusal) -> Receipt:
+    if isinstance(answer, Refusal):
+        raise problem_of(answer)
+    return answer
+
+
 def calls_on(machine: Machine) -> Callable[..., Any]:
     """A dependency: the calls of a request on one machine."""
 
@@ -201,6 +212,12 @@ def calls_on(machine: Machine) -> Callable[..., Any]:
         return Calls(machine, caller, node, seal=seal, key=request_key(dict(request.headers.raw)))
 
     return calls
+
+
+def _supervisor_name(workspace: str, turn: int) -> str:
+    """The id begins as a worker's does, because the ids of workers that a supervisor makes begin with it."""
+    told = f"workspace {turn}:{workspace}" if turn else f"workspace:{workspace}"
+    return f"w_{sha256(told.encode()).hexdigest()[:12]}"
 
 
 def _change(row: HistoryRow) -> Shown:

@@ -34,17 +34,11 @@ class RepeatableRoute(APIRoute):
             await self._repeat(scope, once(body, receive), send, key=request_id, body=body)
 
     async def _repeat(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
-        connection, is_first = HTTPConnection(scope), False
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            nonlocal is_first
-            is_first = True
-            await APIRoute.handle(self, scope, receive, send)
-
+        connection = HTTPConnection(scope)
         node = node_of(connection)
-        repeats = Repeats(answer, node.engine, access_of(connection))
+        meters_of(node)
+        repeats = Repeats(super().handle, node.engine, access_of(connection))
         await repeats.serve(scope, receive, send, key=key, body=body)
-        meters_of(node).looked_up(scope["headway.caller"].tenant, is_hit=not is_first)
 
 
 def _request_id(body: bytes) -> str | None:

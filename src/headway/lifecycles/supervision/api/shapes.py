@@ -8,17 +8,31 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field
 
 from headway.api.depends import WHOLE, Strict
-from headway.lifecycles.supervision.job_rules import DEEPEST, MOST_WORKERS
+from headway.codec import encode
+from headway.lifecycles.supervision.job_rules import DEEPEST, LARGEST_DESCRIPTION, MOST_WORKERS, fits
 from headway.lifecycles.supervision.worker_rules import MOST_TASKS
 
 WEEK = 604_800
 PLAIN = r"^[^\x00]*$"
+LARGEST_METADATA = 10_000
 
 
 def _not_blank(text: str) -> str:
     if not text.strip():
         raise ValueError("it says nothing")
     return text
+
+
+def _not_long(text: str) -> str:
+    if not fits(text):
+        raise ValueError(f"it has more than {LARGEST_DESCRIPTION:,} bytes")
+    return text
+
+
+def _not_large(metadata: dict[str, Any]) -> dict[str, Any]:
+    if len(encode(metadata)) > LARGEST_METADATA:
+        raise ValueError(f"it has more than {LARGEST_METADATA:,} bytes")
+    return metadata
 
 
 RequestId = Annotated[
@@ -34,7 +48,15 @@ Workspace = Annotated[
 Text = Annotated[str, Field(max_length=10_000, pattern=PLAIN)]
 Seconds = Annotated[float, Field(gt=0, le=WEEK)]
 Description = Annotated[
-    str, Field(min_length=1, max_length=100_000, pattern=PLAIN), AfterValidator(_not_blank)
+    str,
+    Field(min_length=1, max_length=LARGEST_DESCRIPTION, pattern=PLAIN),
+    AfterValidator(_not_blank),
+    AfterValidator(_not_long),
+]
+Metadata = Annotated[
+    dict[str, Any],
+    AfterValidator(_not_large),
+    Field(description="What its owner knows of it; nobody reads it."),
 ]
 WorkerStatus = Literal["IDLE", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "TERMINATED"]
 JobStatus = Literal["SUBMITTED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELED"]
@@ -44,6 +66,7 @@ class NewWorker(Strict):
     """A worker to create."""
 
     workspace_id: Workspace = ""
+    metadata: Metadata = {}
     capacity: Annotated[int, Field(ge=1, le=MOST_TASKS), WHOLE] = Field(
         1, description="How many tasks it has places for; it does one after the other."
     )
@@ -88,15 +111,24 @@ class TaskShown(Strict):
     reached: Any
 
 
+class ResultShown(Strict):
+    """What a task of a worker's own has come to."""
+
+    task: str
+    result: Any
+
+
 class WorkerShown(Strict):
     """A worker as it is now."""
 
     id: str
     status: WorkerStatus
     workspace_id: str
+    metadata: dict[str, Any]
     capacity: int
     on_duty: bool
     tasks: list[TaskShown] = Field(description="Those it has not done yet; the first is in hand.")
+    results: list[ResultShown] = Field(description="Of its own tasks, the last ten at most.")
     stands_in_for: str | None
     error: str | None
     created_at: datetime

@@ -18,7 +18,7 @@ from headway.store.rows import InstanceRow
 from headway.telemetry.metrics import CONTENT_TYPE, text_of
 
 FIELDS = (
-    *("workspace_id", "capacity", "on_duty", "tasks", "stands_in_for", "error"),
+    *("workspace_id", "metadata", "capacity", "on_duty", "tasks", "results", "stands_in_for", "error"),
     *("started_at", "paused_at", "completed_at"),
 )
 
@@ -37,6 +37,7 @@ WORKERS = Machine(
         "pause": Doing("pause"),
         "resume": Doing("resume"),
         "terminate": Doing("terminate"),
+        "keep-alive": Doing("keep_alive"),
     },
     _shown,
 )
@@ -45,7 +46,7 @@ router = APIRouter(prefix="/api", tags=["supervision"], route_class=RepeatableRo
 Id = Annotated[str, Path(description="The worker's id.", min_length=1, max_length=400)]
 Workers = Annotated[Calls, Depends(calls_on(WORKERS))]
 Own = Literal["start", "complete", "fail"]
-Supervised = Literal["pause", "resume", "terminate"]
+Supervised = Literal["pause", "resume", "terminate", "keep-alive"]
 MOVED: dict[str, Any] = {"response_model": shapes.WorkerShown, "dependencies": [needs("send")]}
 READ: dict[str, Any] = {"dependencies": [needs("read")]}
 
@@ -104,7 +105,7 @@ async def move_worker(
 async def supervise_worker(
     worker_id: Id, action: Supervised, workers: Workers, body: shapes.Move | None = None
 ) -> Response:
-    """Pause a worker at its next safe point, resume it, or terminate it."""
+    """Pause a worker at its next safe point, resume it, terminate it, or say that it has a supervisor."""
     return await workers.move(worker_id, action, body)
 
 
