@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from operator import attrgetter
 from typing import Any
@@ -120,7 +120,15 @@ class Batch:
             assert living is not None
             row = instance_row(key, living, self.now)
             (self.written.updated if living.stored else self.written.created).append(row)
+        self.written.refused = [*self._refused()]
         return self.written
+
+    def _refused(self) -> Iterator[tuple[str, str, Event, str]]:
+        for order in self.orders:
+            if isinstance(order.answer, Refusal) and isinstance(order.act, Event) and not order.replayed:
+                living = self.living[order.key]
+                assert living is not None
+                yield order.key[0], living.snapshot.chart, order.act, order.answer.code
 
     def _decide_all(self) -> Asking:
         keys = {order.key for order in self.orders}
@@ -289,7 +297,6 @@ class Batch:
         living = self._expected(order)
         outcome = yield from self._step(order.key, living, event)
         if isinstance(outcome, Refusal):
-            self.written.refused.append((order.key[0], living.snapshot.chart, event, outcome.code))
             return outcome
         if order.cascades:
             write_cascade(Commit(self.written, order.key, self.now, self.trace), outcome.snapshot, event.by)

@@ -18,10 +18,9 @@ from headway.store.port import Changes, Found, Reads, Unit
 from headway.store.postgres_connection import ConflictError, Connection, LostError
 from headway.store.postgres_memory import Memory, Remembered, Tide, Version
 from headway.store.postgres_reads import Seen, found, reading
-from headway.store.postgres_writes import writing, written
+from headway.store.postgres_writes import is_nothing, writing, written
 from headway.store.rows import InstanceRow, Key
 
-NO_CHANGES = Changes()
 Now = Callable[[], datetime | None]
 
 
@@ -111,7 +110,7 @@ class Attempt:
     async def write(self, changes: Changes) -> None:
         """Write, and check what was seen; one look that leads to no change needs no check."""
         self._doubt.look_over(changes)
-        if changes == NO_CHANGES and self._rounds == 1:
+        if is_nothing(changes) and self._rounds == 1:
             return
         unread = {(row.tenant, row.id) for row in changes.updated} - self._seen.instances.keys()
         if unread and len((await self._read(Reads(instances=unread))).instances) < len(unread):
@@ -157,13 +156,13 @@ class ByMemory(Attempt):
 
     async def runs(self, unit: Unit, first: Reads, known: Known) -> bool:
         """Whether the unit is done; if not, nothing has happened."""
-        changes = NO_CHANGES
+        changes = Changes()
         try:
             wanted = unit.take(self._recall(first, known))
             if wanted is not None:
                 await self.decide(unit, wanted)
             changes = unit.changes()
-            if changes == NO_CHANGES or not self._proves_requests(changes):
+            if is_nothing(changes) or not self._proves_requests(changes):
                 return False
             await self.write(changes)
         except LostError as error:

@@ -200,6 +200,11 @@ WRITES = {
 }
 
 
+def is_nothing(changes: Changes) -> bool:
+    """Whether there is nothing to write."""
+    return not any(_lists(changes))
+
+
 def writing(changes: Changes, seen: Seen, now: datetime) -> tuple[str, list[Any]]:
     """The statement that writes all changes or raises a serialization failure, and its parameters."""
     filled = tuple(compress(LISTS, _lists(changes)))
