@@ -16,6 +16,7 @@ from headway.testing.simulate.loop import Loop, StandstillError, context_of, new
 from headway.testing.simulate.runs import general
 from headway.worker import Handlers, Work
 from tests.simulate.bugs import BUGS, Bug
+from tests.simulate.losses import LOSSES
 
 pytestmark = pytest.mark.mission(
     "ENG-3", "ENG-4", "ENG-5", "ENG-6", "ENG-7", "ENG-9", "ENG-10", "ENG-12", "ENG-19"
@@ -32,7 +33,7 @@ def test_every_guarantee_holds_in_many_worlds(share: int) -> None:
     assert simulate(seeds=range(share, WORLDS, 6)) == WORLDS // 6
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", [*BUGS, *LOSSES], ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule that is broken is noticed, with the seed that shows it."""
     bug(monkeypatch)

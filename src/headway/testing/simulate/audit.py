@@ -15,7 +15,7 @@ from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRo
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import UNDO, UPGRADE, active, arcs_from
 from headway.testing.simulate.demands import Demands
-from headway.testing.simulate.duties import check_duties
+from headway.testing.simulate.duties import check_duties, check_memory
 from headway.testing.simulate.families import Families
 from headway.testing.simulate.passages import Charts, Customs
 from headway.testing.simulate.questions import check_notes, open_asks, stored_asks
@@ -89,6 +89,7 @@ class Auditor:
             self._violated(f"{row.id} had ended and moved on")
         begun = seen.seq if seen else 0
         self._leads(row, before, after, lines)
+        check_memory(self._charts, after, self.lines.get(key, ()), self._violated)
         self._demands.call(row.tenant, after, begun, lines)
         self._families.moved(row, after, begun, lines)
         if before is not None:

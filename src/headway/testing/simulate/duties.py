@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from headway.statechart.chart import Chart
 from headway.statechart.duties import needs_votes
+from headway.statechart.snapshot import Snapshot
 from headway.statechart.tree import comes_from_engine
 from headway.store.rows import HistoryRow
 from headway.testing.simulate.acts import arcs_from
@@ -25,6 +26,17 @@ def check_duties(
         for other in duties.get(transition, ()):
             if any(each.actor == line.actor and _did(charts, name, each, (chart, other)) for each in lines):
                 violated(f"{line.actor} did {other} and {transition} of {line.instance}")
+
+
+def check_memory(
+    charts: Charts, snapshot: Snapshot, lines: Iterable[HistoryRow], violated: Callable[[str], None]
+) -> None:
+    """An instance knows who did what others must not have done, also in an earlier version."""
+    chart = charts[snapshot.chart, snapshot.version]
+    for other in sorted({other for others in _duties(chart).values() for other in others}):
+        did = {line.actor for line in lines if _did(charts, snapshot.chart, line, (chart, other))}
+        if unknown := did.difference(snapshot.acted.get(other, ())):
+            violated(f"{snapshot.instance} does not know that {', '.join(sorted(unknown))} did {other}")
 
 
 @lru_cache(64)

@@ -51,7 +51,9 @@ def check_notes(changes: Changes, violated: Callable[[str], None]) -> None:
     done = Counter(_done(changes))
     for each in {**told, **done}:
         if told[each] != done[each]:
-            violated(f"{each} was written {done[each]} times, and {told[each]} times noted in a history")
+            kind, _, ask, *rest = each
+            said = f"{done[each]} times written, and {told[each]} times noted: {', '.join(map(str, rest))}"
+            violated(f"{kind} of {ask} was {said}")
 
 
 def _told(line: HistoryRow) -> Iterator[Told]:
