@@ -15,7 +15,7 @@ from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRo
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import UNDO, UPGRADE, active, arcs_from
 from headway.testing.simulate.demands import Demands
-from headway.testing.simulate.duties import check_duties, check_memory
+from headway.testing.simulate.duties import Duties
 from headway.testing.simulate.families import Families
 from headway.testing.simulate.passages import Charts, Customs
 from headway.testing.simulate.questions import check_notes, open_asks, stored_asks
@@ -38,6 +38,7 @@ class Auditor:
         self._tables, self._charts, self._violated, self._trace = tables, charts, violated, trace
         self.customs = Customs(charts, violated)
         self._demands, self._families = Demands(charts, violated), Families(charts, violated)
+        self._duties = Duties(charts, violated)
         self.rows: dict[Key, InstanceRow] = {}
         """All instances there ever were, as they were committed last."""
         self._snapshots: dict[Key, Snapshot] = {}
@@ -88,8 +89,9 @@ class Auditor:
         if seen is not None and seen.ended:
             self._violated(f"{row.id} had ended and moved on")
         begun = seen.seq if seen else 0
+        self.lines.setdefault(key, []).extend(lines)
         self._leads(row, before, after, lines)
-        check_memory(self._charts, after, self.lines.get(key, ()), self._violated)
+        self._duties.check(after, self.lines[key], len(lines))
         self._demands.call(row.tenant, after, begun, lines)
         self._families.moved(row, after, begun, lines)
         if before is not None:
@@ -112,9 +114,6 @@ class Auditor:
                     f"line {line.seq}.{line.row} of {row.id} begins in {line.before}, not in {place}"
                 )
             self._is_legal(row, line)
-            own = self.lines.setdefault((row.tenant, row.id), [])
-            check_duties(self._charts, row.chart, own, line, self._violated)
-            own.append(line)
             if line.version != version and line.transition not in {UPGRADE, UNDO}:
                 self._violated(f"line {line.seq}.{line.row} of {row.id} is one of version {line.version}")
             place, version = line.after, line.version
@@ -177,9 +176,7 @@ class Auditor:
                     f"the {name} of {key[1]} are {sorted(stored)}, its snapshot says {sorted(known)}"
                 )
 
-    def _resets(
-        self, row: InstanceRow, before: Snapshot | None, after: Snapshot, set_anew: set[Key]
-    ) -> None:
+    def _resets(self, row: InstanceRow, before: Snapshot | None, after: Snapshot, set_anew: set[Key]) -> None:
         """The row of a timer that is due at another time now is written too."""
         for name, timer in after.timers.items() if before is not None else ():
             was = before.timers.get(name) if before is not None else None

@@ -90,7 +90,8 @@ def is_packed_anew(view: View) -> bool:
     """Whether a parcel of Bob's goes back, or among several that have changed one more than is new."""
     told = view.event.data or {}
     counts = told.get("counts", {told.get("from") or "new": -1, told.get("to"): 1})
-    return view.context["user"] == "bob" and counts.get("packing", 0) + min(counts.get("new", 0), 0) > 0
+    anew = counts.get("packing", 0) + min(counts.get("new", 0), 0) > 0
+    return bool(anew and view.context["user"] == "bob")
 
 
 def protest(_view: View) -> None:

@@ -35,7 +35,6 @@ class Rested(Protocol):
         """A guarantee does not hold."""
 
 
-
 class Ending:
     """Counts again, from the rows and the books alone."""
 
@@ -123,11 +122,10 @@ class Ending:
         """Shared counters are what the transitions in all histories have added."""
         added: Counter[Key] = Counter()
         for key, lines in self._world.auditor.lines.items():
-            snapshot = self._world.auditor.snapshot(key)
-            assert snapshot is not None
-            known = {"instance": key[1], **snapshot.context}
+            snapshot, chart = self._world.auditor.snapshot(key), self._world.auditor.rows[key].chart
+            known = {"instance": key[1], **(snapshot.context if snapshot else {})}
             for line in lines:
-                for action in acts_of(self._world.charts[snapshot.chart, line.version], line).sure:
+                for action in acts_of(self._world.charts[chart, line.version], line).sure:
                     if isinstance(action, Add):
                         added[key[0], filled(action.key, known)] += action.by
         for key, value in self._tables.counters.items():

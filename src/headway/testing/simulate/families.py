@@ -52,4 +52,6 @@ class Families:
         self._own[key] = errors - theirs
         # Who has taken back more than was its own may be told of the rest later: no count is below none.
         if own >= 0 and added is not None and errors != own + added + theirs:
-            self._violated(f"{key[1]} counts {errors} errors, and has {own + added} and its children {theirs}")
+            self._violated(
+                f"{key[1]} counts {errors} errors, and has {own + added} and its children {theirs}"
+            )

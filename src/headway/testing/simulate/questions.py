@@ -25,9 +25,8 @@ def open_asks(chart: Chart, snapshot: Snapshot) -> set[Any]:
 
 def _as_asked(chart: Chart, snapshot: Snapshot, state: str) -> tuple[Any, ...]:
     node, ask = chart.nodes[state], snapshot.asks[state]
-    declared = node.model.ask
-    assert declared is not None
-    put = (state, node.answers, declared.form, frozenset(declared.shows), ask.since or snapshot.since[state])
+    form, shows = (None, ()) if node.model.ask is None else (node.model.ask.form, node.model.ask.shows)
+    put = (state, node.answers, form, frozenset(shows), ask.since or snapshot.since[state])
     return (ask.id, *put, ask.roles, ask.deadline, ask.claimed_by, ask.claimed_until, ask.delegated_to)
 
 
