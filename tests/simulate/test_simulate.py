@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -74,6 +75,8 @@ def test_worlds_are_eventful() -> None:
     ):
         assert word in seen, word
     assert "upgrade Errand to 2: ConnectionError" in seen, "an upgrade that was interrupted"
+    assert "UnknownInstanceError" in seen, "an instance that was deleted"
+    assert re.search(r"repack to \S+: fault refused", seen), "a parent that takes no sum of what its children did"
 
 
 def _story(seed: int, scenario: Scenario) -> list[str]:
@@ -127,7 +130,7 @@ def test_a_teams_new_version_is_deployed_in_the_middle() -> None:
     assert [chart.version for chart in scenario.first] == [1]
     assert scenario.newest == {"Chore": 2}
     assert "(chart.upgrade) → hurrying" in "\n".join(
-        line for seed in range(20) for line in _story(seed, scenario)
+        line for seed in range(30) for line in _story(seed, scenario)
     )
 
 

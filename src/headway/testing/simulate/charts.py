@@ -48,7 +48,7 @@ class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
     )
     broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
     dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
-    hurry = resting.to(bringing, by="clerk", emit="errand.hurried")
+    hurry = resting.to(bringing, by="clerk", emit="errand.hurried", distinct_from="approve")
     rested = resting.after("1500ms").to(bringing, live="errand.rested")
     brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
     stop = any_live.to(stopped, emit="errand.stopped")

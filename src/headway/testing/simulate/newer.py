@@ -69,7 +69,7 @@ class Errand(
     )
     broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
     dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
-    hurry = pausing.to(bringing, by="clerk", emit="errand.hurried")
+    hurry = pausing.to(bringing, by="clerk", emit="errand.hurried", distinct_from="approve")
     paused = pausing.after("2500ms").to(bringing, live="errand.rested")
     brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
     stop = any_live.to(stopped, emit="errand.stopped")

@@ -43,7 +43,7 @@ class Witness:
         self.runs: list[Run] = []
         self.claimed: dict[Attempt, str] = {}
         self.receipts: list[tuple[Key, Receipt]] = []
-        self.cancelled: set[tuple[Key, int]] = set()
+        self.cancelled: dict[tuple[Key, int], None] = {}
         """Who was cancelled with all its children, and where that has brought it."""
         self._answers: dict[Key, str] = {}
         self._fired: Counter[Key] = Counter()
@@ -76,7 +76,7 @@ class Witness:
         if order.request_id is not None and (order.keeps_refusals or isinstance(answer, Receipt)):
             self._is_the_first(order, answer)
         if order.cascades and isinstance(answer, Receipt):
-            self.cancelled.add((order.key, answer.seq))
+            self.cancelled[order.key, answer.seq] = None
         if not isinstance(answer, Receipt) or order.replayed:
             return
         self.receipts.append((order.key, answer))
