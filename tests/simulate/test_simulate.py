@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import os
 import re
 import subprocess
 import sys
@@ -54,7 +55,9 @@ def test_a_seed_is_the_same_world_every_time() -> None:
     assert hashes[:2] == hashes[2:]
     assert hashes[0] != hashes[1]
     call = [sys.executable, "-m", "headway.testing.simulate", "--seed", "8"]
-    told = subprocess.run(call, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "99"})
+    told = subprocess.run(
+        call, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": "99"}
+    )
     assert f"seed 8, trace {hashes[1]}: all guarantees hold" in told.stdout
 
 
@@ -76,7 +79,9 @@ def test_worlds_are_eventful() -> None:
         assert word in seen, word
     assert "upgrade Errand to 2: ConnectionError" in seen, "an upgrade that was interrupted"
     assert "UnknownInstanceError" in seen, "an instance that was deleted"
-    assert re.search(r"repack to \S+: fault refused", seen), "a parent that takes no sum of what its children did"
+    assert re.search(r"repack to \S+: fault refused", seen), (
+        "a parent that takes no sum of what its children did"
+    )
 
 
 def _story(seed: int, scenario: Scenario) -> list[str]:
