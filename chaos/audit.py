@@ -10,7 +10,7 @@ from typing import Any
 
 from chaos import model, rows
 from chaos.berth import TENANT
-from chaos.charts import CHARTS, Order
+from chaos.charts import CHARTS, PARENTS
 from chaos.linear import problem
 from chaos.notes import Notes
 from headway.codec import decode
@@ -71,6 +71,7 @@ class Audit:
         counts["attempts at work"] = len(notes.of("begins"))
         counts["messages"] = len(self._messages)
         counts["deliveries"] = len(notes.of("takes"))
+        counts["times that a write failed"] = len(notes.of("cannot write"))
         counts["pushes at doors"] = len(notes.of("calls"))
         counts["pushes without an answer"] = len(notes.of("calls")) - len(
             notes.of("sees", "comes to nothing")
@@ -157,12 +158,20 @@ class Audit:
                     yield f"{name}: {event} fired {times} times"
 
     def _parents(self) -> Iterator[str]:
+        """Parents count their children by status, and their errors, those that were taken back aside."""
+        children: dict[str, list[InstanceRow]] = {}
+        for row in self._rows.values():
+            children.setdefault(row.parent or "", []).append(row)
         for name, row in self._rows.items():
-            if row.chart == Order.chart.name:
-                counted = decode(Snapshot, row.snapshot).children
-                found = Counter(each.status for each in self._rows.values() if each.parent == name)
-                if {k: n for k, n in counted.items() if n} != found:
-                    yield f"{name} counts {counted}, and has {dict(found)}"
+            if row.chart not in {each.chart.name for each in PARENTS}:
+                continue
+            known, family = decode(Snapshot, row.snapshot), children.get(name, [])
+            found = Counter(each.status for each in family)
+            if {k: n for k, n in known.children.items() if n} != found:
+                yield f"{name} counts {known.children}, and has {dict(found)}"
+            errors = sum(map(_errors, family))
+            if _errors(row) != errors:
+                yield f"{name} counts {_errors(row)} errors, and its children have {errors}"
 
     # Every message that a history calls for is there once, and reached the subscriber in its order.
 
@@ -236,6 +245,10 @@ class Looking:
     def changes(self) -> Changes:
         """Nothing."""
         return Changes()
+
+
+def _errors(row: InstanceRow) -> int:
+    return decode(Snapshot, row.snapshot).counters.get("errors", 0)
 
 
 def _topics(chart: str) -> dict[str, str]:

@@ -51,7 +51,7 @@ class Berth:
         if sqlite_path(setting.database) is not None:
             self.clock = WrongClock(self.control)
             if disk.can_fail():
-                disk.obey(self.control, self.random("disk"))
+                disk.obey(self.control, self.random("disk"), self.pen)
 
     def random(self, *parts: object) -> Random:
         """Chance that is the same in each run of a seed."""

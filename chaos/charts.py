@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway import Ask, Final, Retry, Run, State, Statechart, View, any_live
-from headway.actions import add, spawn
+from headway.actions import add, count, spawn
 
 LEASE = 1.0
 """After how many seconds without a sign of life work is taken from its worker."""
@@ -37,19 +37,22 @@ class Errand(Statechart, cancel="stop"):
 
 
 class Parcel(Statechart):
-    """Part of an order."""
+    """Part of an order or of a freight; has as many errors as it is parts, and one less when it is packed."""
 
-    packing = State(initial=True, run=toil())
+    packing = State(initial=True, run=toil(), entry=count("errors", "parts"))
     waiting = State()
     sent = Final()
 
-    packed = packing.on_done.to(waiting, emit="parcel.packed")
+    packed = packing.on_done.to(waiting, emit="parcel.packed", do=count("errors", -1))
     tired = waiting.after("100ms").to(sent, emit="parcel.sent")
 
 
 def two_parcels(_view: View) -> list[dict[str, object]]:
     """What an order begins with."""
-    return [{"part": 1}, {"part": 2}]
+    return [{"parts": 1}, {"parts": 2}]
+
+
+ALL_SENT = "children.packing == 0 and children.waiting == 0 and children.sent >= 2"
 
 
 class Order(Statechart, max_children=10):
@@ -58,12 +61,18 @@ class Order(Statechart, max_children=10):
     gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))
     complete = Final()
 
-    more = gathering.stay(by="clerk", do=spawn("Parcel"), emit="order.grown")
-    settle = gathering.on("child.changed").to(
-        complete,
-        when="children.packing == 0 and children.waiting == 0 and children.sent >= 2",
-        emit="order.complete",
-    )
+    more = gathering.stay(by="clerk", do=spawn("Parcel", parts=3), emit="order.grown")
+    settle = gathering.on("child.changed").to(complete, when=ALL_SENT, emit="order.complete")
+
+
+class Freight(Statechart, max_children=10, children="together"):
+    """An order that hears of all that its parcels do at once."""
+
+    gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))
+    complete = Final()
+
+    more = gathering.stay(by="clerk", do=spawn("Parcel", parts=3), emit="freight.grown")
+    settle = gathering.on("child.changed").to(complete, when=ALL_SENT, emit="freight.complete")
 
 
 def mark(view: View) -> Mapping[str, Any]:
@@ -84,5 +93,6 @@ class Door(Statechart):
     remove = any_live.to(gone)
 
 
-LIVES = (Errand, Order, Parcel)
+PARENTS = (Order, Freight)
+LIVES = (Errand, *PARENTS, Parcel)
 CHARTS = (*LIVES, Door)

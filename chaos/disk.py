@@ -12,6 +12,7 @@ from random import Random
 from typing import Any
 
 from chaos.control import Control, Disk
+from chaos.notes import Pen
 
 POINTER = ctypes.c_void_p
 SET_CALL = ctypes.CFUNCTYPE(ctypes.c_int, POINTER, ctypes.c_char_p, POINTER)
@@ -47,19 +48,19 @@ def can_fail() -> bool:
     return hasattr(ctypes.CDLL(_sqlite3.__file__), "sqlite3_vfs_find")
 
 
-def obey(control: Control, random: Random) -> None:
-    """Let SQLite's writes fail from now on as the conductor says."""
+def obey(control: Control, random: Random, pen: Pen) -> None:
+    """Let SQLite's writes fail from now on as the conductor says; the first that does each time is noted."""
     library = ctypes.CDLL(_sqlite3.__file__)
     library.sqlite3_vfs_find.restype = ctypes.POINTER(Vfs)
     vfs = library.sqlite3_vfs_find(None)
-    write = WRITE(_writing(control, random))
+    write = WRITE(_writing(control, random, pen))
     for name in WRITES:
         vfs.contents.xSetSystemCall(ctypes.cast(vfs, POINTER), name.encode(), ctypes.cast(write, POINTER))
     # Ours is gone when the interpreter is; SQLite writes until the last connection is closed.
     atexit.register(lambda: (vfs.contents.xSetSystemCall(ctypes.cast(vfs, POINTER), None, None), write))
 
 
-def _writing(control: Control, random: Random) -> Callable[..., int]:
+def _writing(control: Control, random: Random, pen: Pen) -> Callable[..., int]:
     real = ctypes.CDLL(None, use_errno=True).pwrite64
     real.argtypes = [ctypes.c_int, POINTER, ctypes.c_size_t, ctypes.c_int64]
     real.restype = ctypes.c_ssize_t
@@ -69,8 +70,17 @@ def _writing(control: Control, random: Random) -> Callable[..., int]:
         "failing": lambda: errno.EIO if random.random() < SHARE else 0,
     }
 
+    noted: Disk = "well"
+
     def write(*given: Any) -> int:
-        if wrong := errors[control.disk]():
+        nonlocal noted
+        disk = control.disk
+        if disk == "well":
+            noted = disk
+        if wrong := errors[disk]():
+            if noted != disk:
+                noted = disk
+                pen.note("cannot write", disk=disk)
             ctypes.set_errno(wrong)
             return -1
         written: int = real(*given)

@@ -6,7 +6,7 @@ from itertools import chain, count
 from random import Random
 
 from chaos.berth import TENANT, Berth, patiently
-from chaos.charts import Errand, Order
+from chaos.charts import PARENTS, Errand
 from headway import Event, Refusal, person
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
@@ -27,7 +27,7 @@ class Journey:
         self.instance = name
         self.random = random
         is_order = random.random() < ORDERS
-        self.chart = Order if is_order else Errand
+        self.chart = random.choice(PARENTS) if is_order else Errand
         self.events = [*_order(random)] if is_order else [*_errand(random)]
 
 

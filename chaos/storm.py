@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from chaos import rows
+from chaos import disk, rows
 from chaos.audit import Audit
 from chaos.berth import TENANT
 from chaos.charts import CHARTS, LEASE, LIVES, Door
@@ -33,6 +33,8 @@ CREW = (
 PROCESS = ("chaos.process",)
 FEW = 10
 LONGEST_LEASE = 35.0
+SHORTEST_SPELL, LONGEST_SPELL = 0.02, 10.0
+OF_THE_DISK = ("fill the disk", "let the disk fail")
 CLOCK_WRONG_BY = (-20.0, 20.0)
 Said = Callable[[str, float], None]
 
@@ -64,6 +66,8 @@ class Result:
     acts: Counter[str] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+    """What could not be done here."""
 
 
 class Storm:
@@ -78,6 +82,8 @@ class Storm:
         self._control = Control(self._fleet.control)
         self._latest = 0.0
         self._result = Result(plan, place.kind)
+        if place.kind == "sqlite" and not disk.can_fail():
+            self._result.left_out += OF_THE_DISK
 
     async def run(self) -> Result:
         """Storm, settle, audit."""
@@ -130,7 +136,8 @@ class Storm:
             "postgres": {"kill PostgreSQL": self._kill_server},
         }
         possible = {**anywhere, **own[self._place.kind]}
-        return {name: act for name, act in possible.items() if name in (self._plan.acts or possible)}
+        wanted = {*(self._plan.acts or possible)}.difference(self._result.left_out)
+        return {name: act for name, act in possible.items() if name in wanted}
 
     async def _kill(self, role: str) -> None:
         member = self._random.choice(self._fleet.of(role))
@@ -155,10 +162,21 @@ class Storm:
         # What is due by a clock that was ahead would come only when time has caught up.
         self._control.offset = self._latest
 
-    async def _spoil_disk(self, disk: Disk) -> None:
-        self._control.disk = disk
+    async def _spoil_disk(self, state: Disk) -> None:
+        """Let the disk be bad for a while, and until a write has failed: an act that does nothing is none."""
+        before = self._failures(state)
+        self._control.disk = state
         await asyncio.sleep(self._random.uniform(self._plan.calm, 2 * self._plan.calm))
+        try:
+            async with asyncio.timeout(LONGEST_SPELL):
+                while self._failures(state) == before:  # noqa: ASYNC110 - processes tell only by their notes
+                    await asyncio.sleep(SHORTEST_SPELL)
+        except TimeoutError:
+            self._result.problems.append(f"the disk was {state} for {LONGEST_SPELL} s, and no write failed")
         self._control.disk = "well"
+
+    def _failures(self, state: Disk) -> int:
+        return sum(note.facts["disk"] == state for note in self._fleet.notes if note.what == "cannot write")
 
     async def _kill_server(self) -> None:
         server = self._place.server

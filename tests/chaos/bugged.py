@@ -5,10 +5,12 @@ import sys
 from random import Random
 from typing import Any
 
-from chaos import worker
+from chaos import disk, worker
 from chaos.process import main
+from headway.codec import replace as altered
 from headway.engine.batch import Batch
 from headway.engine.engine import Engine
+from headway.engine.reports import Gathered
 from headway.outbox.relay import Relay
 from headway.statechart import admission, outcomes
 from headway.statechart.refusal import Veto
@@ -97,6 +99,17 @@ def versions_are_not_compared() -> None:
     replace(Batch, "_expected", blind)
 
 
+def sums_have_no_errors() -> None:
+    """A parent that hears of its children together, and not of their errors."""
+    plus = Gathered.plus
+    replace(Gathered, "plus", lambda self, report: plus(self, altered(report, errors=0)))
+
+
+def disks_never_fail() -> None:
+    """A process whose writes succeed whatever it is told."""
+    replace(disk, "obey", lambda *_: None)
+
+
 BUGS = {
     bug.__name__: bug
     for bug in (
@@ -106,6 +119,8 @@ BUGS = {
         the_cursor_moves_first,
         reads_are_stale,
         versions_are_not_compared,
+        sums_have_no_errors,
+        disks_never_fail,
     )
 }
 

@@ -15,7 +15,7 @@ from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round
-from headway.statechart import admission, carry, outcomes, remap
+from headway.statechart import admission, carry, outcomes, remap, selection
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.store.port import Claim
@@ -297,6 +297,11 @@ def an_undo_keeps_the_new_times(patch: Patch) -> None:
     patch.setattr(remap, "changed", forgetful)
 
 
+def two_eyes_are_enough(patch: Patch) -> None:
+    """Whoever did the one may do the other too."""
+    patch.setattr(selection, "duty_objection", nothing)
+
+
 BUGS: list[Bug] = [
     no_fencing_by_attempt,
     a_refused_order_leaves_traces,
@@ -323,4 +328,5 @@ BUGS: list[Bug] = [
     an_upgrade_ends_with_its_first_page,
     an_upgrade_tells_no_parent,
     an_undo_keeps_the_new_times,
+    two_eyes_are_enough,
 ]

@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +18,7 @@ from headway.testing.simulate.loop import Loop, StandstillError, context_of, new
 from headway.testing.simulate.runs import general
 from headway.worker import Handlers, Work
 from tests.simulate.bugs import BUGS, Bug
+from tests.simulate.losses import LOSSES
 
 pytestmark = pytest.mark.mission(
     "ENG-3", "ENG-4", "ENG-5", "ENG-6", "ENG-7", "ENG-9", "ENG-10", "ENG-12", "ENG-19"
@@ -32,7 +35,7 @@ def test_every_guarantee_holds_in_many_worlds(share: int) -> None:
     assert simulate(seeds=range(share, WORLDS, 6)) == WORLDS // 6
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.__name__)
+@pytest.mark.parametrize("bug", [*BUGS, *LOSSES], ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule that is broken is noticed, with the seed that shows it."""
     bug(monkeypatch)
@@ -52,7 +55,9 @@ def test_a_seed_is_the_same_world_every_time() -> None:
     assert hashes[:2] == hashes[2:]
     assert hashes[0] != hashes[1]
     call = [sys.executable, "-m", "headway.testing.simulate", "--seed", "8"]
-    told = subprocess.run(call, capture_output=True, text=True, check=True, env={"PYTHONHASHSEED": "99"})
+    told = subprocess.run(
+        call, capture_output=True, text=True, check=True, env={**os.environ, "PYTHONHASHSEED": "99"}
+    )
     assert f"seed 8, trace {hashes[1]}: all guarantees hold" in told.stdout
 
 
@@ -73,6 +78,10 @@ def test_worlds_are_eventful() -> None:
     ):
         assert word in seen, word
     assert "upgrade Errand to 2: ConnectionError" in seen, "an upgrade that was interrupted"
+    assert "UnknownInstanceError" in seen, "an instance that was deleted"
+    assert re.search(r"repack to \S+: fault refused", seen), (
+        "a parent that takes no sum of what its children did"
+    )
 
 
 def _story(seed: int, scenario: Scenario) -> list[str]:
@@ -126,7 +135,7 @@ def test_a_teams_new_version_is_deployed_in_the_middle() -> None:
     assert [chart.version for chart in scenario.first] == [1]
     assert scenario.newest == {"Chore": 2}
     assert "(chart.upgrade) → hurrying" in "\n".join(
-        line for seed in range(20) for line in _story(seed, scenario)
+        line for seed in range(30) for line in _story(seed, scenario)
     )
 
 

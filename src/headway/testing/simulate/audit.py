@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import lru_cache
@@ -14,7 +13,12 @@ from headway.statechart.snapshot import Snapshot
 from headway.store.port import Changes
 from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.testing.memory.tables import Tables
-from headway.testing.simulate.passages import UNDO, UPGRADE, Charts, Customs
+from headway.testing.simulate.acts import UNDO, UPGRADE, active, arcs_from
+from headway.testing.simulate.demands import Demands
+from headway.testing.simulate.duties import Duties
+from headway.testing.simulate.families import Families
+from headway.testing.simulate.passages import Charts, Customs
+from headway.testing.simulate.questions import check_notes, open_asks, stored_asks
 from headway.testing.simulate.trace import Trace
 
 UNNAMED = frozenset({"", "start", "retry", "ask.claim", "ask.release", "ask.delegate", UPGRADE, UNDO})
@@ -33,10 +37,15 @@ class Auditor:
     ) -> None:
         self._tables, self._charts, self._violated, self._trace = tables, charts, violated, trace
         self.customs = Customs(charts, violated)
-        self._seen: dict[Key, InstanceRow] = {}
+        self._demands, self._families = Demands(charts, violated), Families(charts, violated)
+        self._duties = Duties(charts, violated)
+        self.rows: dict[Key, InstanceRow] = {}
+        """All instances there ever were, as they were committed last."""
         self._snapshots: dict[Key, Snapshot] = {}
         self._effects: set[Key] = set()
         self.messages: list[MessageRow] = []
+        self.lines: dict[Key, list[HistoryRow]] = {}
+        """All histories, also of those that have been deleted since."""
         self.commits = 0
 
     def committed(self, changes: Changes, now: datetime) -> None:
@@ -48,19 +57,20 @@ class Auditor:
         set_anew = {(timer.tenant, timer.id) for timer in changes.timers}
         for row in (*changes.created, *changes.updated):
             key = (row.tenant, row.id)
-            self._resets(key, row, set_anew)
+            before = self._snapshots.get(key)
             self._moved(key, row, lines.pop(key, []), now)
+            self._resets(row, before, self._snapshots[key], set_anew)
         for key in lines:
             self._violated(f"{key[1]} has lines of history, but its row has not moved")
         for message in changes.messages:
             self._published(message)
+        self._demands.settle(changes)
+        check_notes(changes, self._violated)
         for key in self._touched(changes):
             self._agrees(key)
         for timer in changes.timers:
             self._is_in_time(timer, now)
-        for row in (*changes.created, *changes.updated):
-            for name in {row.id, row.parent} - {None}:
-                self._recounts((row.tenant, name or ""))
+        self._families.settle(self._snapshots)
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """An instance as it was committed last."""
@@ -69,20 +79,25 @@ class Auditor:
     # A history is a path: each line begins where the one before has ended.
 
     def _moved(self, key: Key, row: InstanceRow, lines: list[HistoryRow], now: datetime) -> None:
-        before, seen = self._snapshots.get(key), self._seen.get(key)
+        before, seen = self._snapshots.get(key), self.rows.get(key)
         after = self._snapshots[key] = decode(Snapshot, row.snapshot)
-        self._seen[key] = row
+        self.rows[key] = row
         if _identity(after) != _identity(row):
             self._violated(f"the row of {row.id} is not that of its snapshot")
         if row.seq <= (seen.seq if seen else 0):
             self._violated(f"{row.id} went from {seen and seen.seq} to {row.seq}: an update was lost")
         if seen is not None and seen.ended:
             self._violated(f"{row.id} had ended and moved on")
+        begun = seen.seq if seen else 0
+        self.lines.setdefault(key, []).extend(lines)
         self._leads(row, before, after, lines)
+        self._duties.check(after, self.lines[key], len(lines))
+        self._demands.call(row.tenant, after, begun, lines)
+        self._families.moved(row, after, begun, lines)
         if before is not None:
             self._fired_in_time(row, before, lines, now)
             self.customs.passes(key, before, after, lines=lines, now=now)
-        self._numbered(row, seen.seq if seen else 0, lines)
+        self._numbered(row, begun, lines)
         if (lines[-1].hash if lines else seen and seen.journal) != row.journal:
             self._violated(f"the journal of {row.id} does not end with its last line")
 
@@ -127,7 +142,7 @@ class Auditor:
         """The chart has such a transition there, and the states after it make a whole."""
         chart = self._charts[row.chart, line.version]
         names = line.transition.split(", ")
-        known = set() if UNNAMED.issuperset(names) else _known(chart, line.before)
+        known = {} if UNNAMED.issuperset(names) else arcs_from(chart, line.before)
         if strange := [name for name in names if name not in UNNAMED and name not in known]:
             self._violated(f"{row.id} took {', '.join(strange)} in {line.before}, where the chart has none")
         if not _is_whole(chart, line.after):
@@ -147,17 +162,11 @@ class Auditor:
         work: set[Any] = {
             (row.id, row.attempt) for row in tables.work.values() if (row.tenant, row.instance) == key
         }
-        asks: set[Any] = {
-            (row.id, row.roles, row.claimed_by, row.delegated_to)
-            for row in tables.asks.values()
-            if (row.tenant, row.instance) == key and row.closed_at is None
-        }
+        asks = stored_asks(row for row in tables.asks.values() if (row.tenant, row.instance) == key)
         expected: list[set[Any]] = [
             {*snapshot.timers} if snapshot else set(),
             {(each.id, each.attempt) for each in snapshot.work.values()} if snapshot else set(),
-            {(each.id, each.roles, each.claimed_by, each.delegated_to) for each in snapshot.asks.values()}
-            if snapshot
-            else set(),
+            open_asks(self._charts[snapshot.chart, snapshot.version], snapshot) if snapshot else set(),
         ]
         for name, stored, known in zip(
             ("timers", "work", "asks"), (timers, work, asks), expected, strict=True
@@ -167,13 +176,10 @@ class Auditor:
                     f"the {name} of {key[1]} are {sorted(stored)}, its snapshot says {sorted(known)}"
                 )
 
-    def _resets(self, key: Key, row: InstanceRow, set_anew: set[Key]) -> None:
+    def _resets(self, row: InstanceRow, before: Snapshot | None, after: Snapshot, set_anew: set[Key]) -> None:
         """The row of a timer that is due at another time now is written too."""
-        before = self._snapshots.get(key)
-        if before is None or not before.timers:
-            return
-        for name, timer in decode(Snapshot, row.snapshot).timers.items():
-            was = before.timers.get(name)
+        for name, timer in after.timers.items() if before is not None else ():
+            was = before.timers.get(name) if before is not None else None
             if was is not None and was.due != timer.due and (row.tenant, name) not in set_anew:
                 self._violated(f"{timer.event} of {row.id} is due at another time, and its row was not told")
 
@@ -183,19 +189,6 @@ class Auditor:
         known = None if snapshot is None else snapshot.timers.get(row.id)
         if known is not None and row.due != known.due and not known.due <= now < row.due:
             self._violated(f"the timer {row.id} is due at {row.due}, its snapshot says {known.due}")
-
-    def _recounts(self, parent: Key) -> None:
-        """A parent that lives knows how many children are in which status."""
-        snapshot = self._snapshots.get(parent)
-        if snapshot is None or snapshot.ended:
-            return
-        children = Counter(
-            row.status
-            for row in self._tables.instances.values()
-            if row.parent == parent[1] and row.tenant == parent[0]
-        )
-        if snapshot.children != children:
-            self._violated(f"{parent[1]} counts {snapshot.children}, and has {dict(children)}")
 
     def _published(self, message: MessageRow) -> None:
         key = (message.tenant, message.id)
@@ -213,29 +206,13 @@ def _identity(it: Snapshot | InstanceRow) -> tuple[Any, ...]:
 
 
 @lru_cache(2_000)
-def _active(chart: Chart, states: str) -> frozenset[str]:
-    return frozenset(node.id for node in chart.configuration(tuple(states.split("+"))))
-
-
-@lru_cache(2_000)
-def _known(chart: Chart, before: str) -> frozenset[str]:
-    """The transitions that a chart has somewhere."""
-    active = _active(chart, before) if before else ()
-    return frozenset(
-        arc.name
-        for arc in chart.model.transitions
-        if not before or not arc.source or arc.source in active or arc.source not in chart.nodes
-    )
-
-
-@lru_cache(2_000)
 def _is_whole(chart: Chart, states: str) -> bool:
     """Whether of each compound state one child is active, and of each parallel one all are."""
-    active = _active(chart, states) if states else frozenset()
-    for name in active:
+    found = active(chart, states)
+    for name in found:
         node = chart.nodes[name]
         inside = [child for child in node.children if child.kind not in {"shallow", "deep"}]
-        number = sum(child.id in active for child in inside)
+        number = sum(child.id in found for child in inside)
         if inside and number != (len(inside) if node.kind == "parallel" else 1):
             return False
-    return bool(active)
+    return bool(found)

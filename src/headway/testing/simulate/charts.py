@@ -23,7 +23,9 @@ def few_enough(view: View) -> bool | No:
 class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
     """Is asked for, approved, done by a worker that may fail, and rests in between."""
 
-    asked = State(initial=True, ask=Ask("clerk", deadline="6s", remind="2s", escalate={"chief": "4s"}))
+    asked = State(
+        initial=True, ask=Ask("clerk", deadline="6s", remind="2s", escalate={"chief": "4s"}, shows="user")
+    )
     fetching = State(
         run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=QUICK, errors=("broken",)),
         progress=(0, 50),
@@ -46,40 +48,55 @@ class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
     )
     broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
     dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
-    hurry = resting.to(bringing, by="clerk", emit="errand.hurried")
+    hurry = resting.to(bringing, by="clerk", emit="errand.hurried", distinct_from="approve")
     rested = resting.after("1500ms").to(bringing, live="errand.rested")
     brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
     stop = any_live.to(stopped, emit="errand.stopped")
 
 
-def look_at(view: View) -> None:
-    """What is rotten cannot even begin."""
-    if view.context.get("rotten"):
-        raise ValueError("rotten")
+WEIGH = count("errors", "weight - 1")
+"""What is too heavy is an error, until it is packed; what has no weight cannot even begin."""
+MEND = count("errors", "0 - counters.errors")
 
 
 class Parcel(Statechart, cancel="stop"):
-    """Part of an order: packed and sent by workers, or lost."""
+    """Part of an order: packed and sent by workers, or lost; what is dented can be mended."""
 
     packing = State(
         initial=True,
-        entry=look_at,
+        entry=WEIGH,
         run=Run("pack", timeout="3s", lease="2s", heartbeat="700ms", retry=QUICK),
     )
     waiting = State()
     sent, lost, stopped = Final(), Final(), Final()
 
-    packed = packing.on_done.to(waiting, emit="parcel.packed", do=tell("parent", "packed"))
+    packed = packing.on_done.to(waiting, emit="parcel.packed", do=(tell("parent", "packed"), MEND))
     torn = packing.on_error.to(lost, counts="errors", webhook="parcel.lost")
     ship = waiting.to(sent, webhook="parcel.sent")
     tired = waiting.after("4s").to(sent, emit="parcel.sent")
-    split = packing.stay(by="clerk", do=spawn("Parcel"))
+    split = packing.stay(by="clerk", do=spawn("Parcel", weight=1))
+    repack = waiting.to(packing, by="clerk")
+    dent = (packing | waiting).stay(by="clerk", counts="errors")
+    mend = (packing | waiting).stay(by="clerk", do=MEND, emit="parcel.mended")
     stop = any_live.to(stopped)
 
 
 def two_parcels(_view: View) -> list[dict[str, object]]:
     """What an order begins with."""
-    return [{"part": 1}, {"part": 2}]
+    return [{"weight": 1}, {"weight": 2}]
+
+
+def is_packed_anew(view: View) -> bool:
+    """Whether a parcel of Bob's goes back, or among several that have changed one more than is new."""
+    told = view.event.data or {}
+    counts = told.get("counts", {told.get("from") or "new": -1, told.get("to"): 1})
+    anew = counts.get("packing", 0) + min(counts.get("new", 0), 0) > 0
+    return bool(anew and view.context["user"] == "bob")
+
+
+def protest(_view: View) -> None:
+    """Do not take it."""
+    raise ValueError("not like this")
 
 
 class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="together"):
@@ -94,9 +111,9 @@ class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="to
     open_ = Parallel(parcels, address, initial=True)
     complete, broken, stopped = Final(), Final(), Final()
 
-    more = gathering.stay(by="clerk", do=spawn("Parcel"))
+    more = gathering.stay(by="clerk", do=spawn("Parcel", weight=1))
     spoil = gathering.stay(
-        by="clerk", do=(add("spoiled"), spawn("Parcel", rotten=True)), emit="order.spoiled"
+        by="clerk", do=(add("spoiled"), spawn("Parcel", weight="rotten")), emit="order.spoiled"
     )
     packed = gathering.stay(do=count("packed"), emit="order.packed")
     confirm = unchecked.to(checked, by="clerk", do=assign(checked="true"), emit="order.checked")
@@ -104,10 +121,11 @@ class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="to
     ready = gathering.on("child.changed").to(
         shipping, when="children.waiting >= 2", do=tell("children", "ship"), emit="order.ready"
     )
+    object_ = open_.on("child.changed").stay(when=is_packed_anew, do=protest)
     settle = open_.on("child.changed").to(
         complete, when="children.sent >= 2 and children.packing == 0", webhook="order.complete"
     )
-    give_up = open_.on("child.changed").to(broken, when="counters.errors >= 2", emit="order.broken")
+    give_up = open_.on("child.changed").to(broken, when="counters.errors >= 3", emit="order.broken")
     stop = any_live.to(stopped, emit="order.stopped")
 
 

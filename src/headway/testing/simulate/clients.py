@@ -113,10 +113,11 @@ class Client:
         self._serve, self._random, self._trace = serve, random, trace
         self._number = 0
 
-    def request_id(self) -> str | None:
+    def request_id(self, *, always: bool = False) -> str | None:
         """A new request id, or none."""
         self._number += 1
-        return f"{self.name}/{self._number}" if self._random.random() < 0.8 else None  # noqa: PLR2004 - most
+        has_one = self._random.random() < 0.8 or always  # noqa: PLR2004 - most
+        return f"{self.name}/{self._number}" if has_one else None
 
     async def create(self, key: Key, chart: str, context: Any, request_id: str | None) -> Answer | None:
         """Create an instance, for sure when there is a request id."""

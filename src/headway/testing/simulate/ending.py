@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from functools import lru_cache
 from typing import Any, Protocol
 
 from headway.engine.journal import BEGINNING, follows
@@ -13,17 +12,12 @@ from headway.statechart.chart import Chart
 from headway.statechart.model import Add
 from headway.store.rows import Key, MessageRow
 from headway.testing.memory.tables import Tables
+from headway.testing.simulate.acts import acts_of
 from headway.testing.simulate.audit import Auditor
+from headway.testing.simulate.demands import CASCADE
 from headway.testing.simulate.receivers import Book, Content, content_of
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.witness import Witness
-
-
-@lru_cache(64)
-def adds_of(chart: Chart) -> dict[str, list[Add]]:
-    """What each transition of a chart adds to shared counters."""
-    rows = chart.model.transitions
-    return {row.name: [action for action in row.actions if isinstance(action, Add)] for row in rows}
 
 
 class Rested(Protocol):
@@ -35,13 +29,10 @@ class Rested(Protocol):
     auditor: Auditor
     witness: Witness
     books: dict[str, Book]
+    prunes: bool
 
     def violated(self, what: str) -> None:
         """A guarantee does not hold."""
-
-
-CASCADE = ("deliver", "cancel")
-"""The message by which a cancellation reaches the children."""
 
 
 class Ending:
@@ -53,6 +44,7 @@ class Ending:
 
     def check(self) -> None:
         """Look at everything."""
+        self._deleted()
         self._receipts()
         self._world.witness.check_wins()
         self._owners()
@@ -63,10 +55,25 @@ class Ending:
         for book in self._world.books.values():
             self._deliveries(book)
 
+    def _deleted(self) -> None:
+        """What was deleted had ended, and nothing is left of it."""
+        tables = self._tables
+        gone = {key: row for key, row in self._world.auditor.rows.items() if key not in tables.instances}
+        for key, row in gone.items():
+            if not row.ended or not self._world.prunes:
+                self._violated(f"{key[1]} was deleted, and had {'' if row.ended else 'not '}ended")
+        beside: list[Any] = [*tables.timers.values(), *tables.work.values(), *tables.asks.values()]
+        left = {(row.tenant, row.instance) for row in beside} | {*tables.history}
+        for key in gone:
+            if key in left:
+                self._violated(f"{key[1]} was deleted, and something of it is left")
+
     def _receipts(self) -> None:
-        """What was answered is in the history, and stays."""
-        rows = self._tables.instances
+        """What was answered is in the history, and stays as long as the instance does."""
+        rows, known = self._tables.instances, self._world.auditor.rows
         for key, receipt in self._world.witness.receipts:
+            if key in known and key not in rows:
+                continue
             if key not in rows or rows[key].seq < receipt.seq:
                 self._violated(f"{key[1]} was said to be at {receipt.seq}, and is not")
                 continue
@@ -86,13 +93,16 @@ class Ending:
     def _cancelled_children(self) -> None:
         """Who was cancelled took all its children along."""
         dead = {(letter.tenant, letter.id) for letter in self._tables.letters.values() if letter.dead}
-        cancelled = {
-            (message.tenant, message.instance)
-            for message in self._world.auditor.messages
-            if (message.kind, message.name) == CASCADE and (message.tenant, message.id) not in dead
-        }
+        cascades = [each for each in self._world.auditor.messages if each.id.endswith(CASCADE)]
+        told = Counter((message.tenant, message.instance) for message in cascades)
+        answered = Counter(key for key, _ in self._world.witness.cancelled)
+        for key, times in answered.items():
+            if told[key] < times:
+                self._violated(f"{key[1]} was cancelled, and its children are not told")
+        lost = {(each.tenant, each.instance) for each in cascades if (each.tenant, each.id) in dead}
         for row in self._tables.instances.values():
-            if row.parent is not None and (row.tenant, row.parent) in cancelled and not row.ended:
+            above = (row.tenant, row.parent or "")
+            if above in told and above not in lost and not row.ended:
                 self._violated(f"{row.parent} was cancelled, and its child {row.id} lives")
 
     def _owners(self) -> None:
@@ -111,14 +121,13 @@ class Ending:
     def _counters(self) -> None:
         """Shared counters are what the transitions in all histories have added."""
         added: Counter[Key] = Counter()
-        for key, row in self._tables.instances.items():
-            snapshot = self._world.auditor.snapshot(key)
-            context = {} if snapshot is None else snapshot.context
-            for line in self._tables.history.get(key, ()):
-                adds = adds_of(self._world.charts[row.chart, line.version])
-                for name in line.transition.split(", "):
-                    for action in adds.get(name, ()):
-                        added[key[0], filled(action.key, {"instance": key[1], **context})] += action.by
+        for key, lines in self._world.auditor.lines.items():
+            snapshot, chart = self._world.auditor.snapshot(key), self._world.auditor.rows[key].chart
+            known = {"instance": key[1], **(snapshot.context if snapshot else {})}
+            for line in lines:
+                for action in acts_of(self._world.charts[chart, line.version], line).sure:
+                    if isinstance(action, Add):
+                        added[key[0], filled(action.key, known)] += action.by
         for key, value in self._tables.counters.items():
             if not key[1].startswith("instances:") and value != added[key]:
                 self._violated(f"the counter {key[1]} is {value}, and {added[key]} were added")

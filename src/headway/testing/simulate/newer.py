@@ -32,7 +32,15 @@ class Errand(
     """Has more time to be approved, by more people, and rests longer under another name."""
 
     asked = State(
-        initial=True, ask=Ask("clerk", "auditor", deadline="8s", remind="3s", escalate={"chief": "5s"})
+        initial=True,
+        ask=Ask(
+            "clerk",
+            "auditor",
+            deadline="8s",
+            remind="3s",
+            escalate={"chief": "5s"},
+            shows=("user", "noted"),
+        ),
     )
     fetching = State(
         run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=charts.QUICK, errors=("broken",)),
@@ -61,7 +69,7 @@ class Errand(
     )
     broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
     dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
-    hurry = pausing.to(bringing, by="clerk", emit="errand.hurried")
+    hurry = pausing.to(bringing, by="clerk", emit="errand.hurried", distinct_from="approve")
     paused = pausing.after("2500ms").to(bringing, live="errand.rested")
     brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
     stop = any_live.to(stopped, emit="errand.stopped")
@@ -72,17 +80,20 @@ class Parcel(Statechart, version=2, cancel="stop", upgrades={1: Upgrade(states={
 
     packing = State(
         initial=True,
-        entry=charts.look_at,
+        entry=charts.WEIGH,
         run=Run("pack", timeout="3s", lease="2s", heartbeat="700ms", retry=charts.QUICK),
     )
     ready = State()
     sent, lost, stopped = Final(), Final(), Final()
 
-    packed = packing.on_done.to(ready, emit="parcel.packed", do=tell("parent", "packed"))
+    packed = packing.on_done.to(ready, emit="parcel.packed", do=(tell("parent", "packed"), charts.MEND))
     torn = packing.on_error.to(lost, counts="errors", webhook="parcel.lost")
     ship = ready.to(sent, webhook="parcel.sent")
     tired = ready.after("3s").to(sent, emit="parcel.sent")
-    split = packing.stay(by="clerk", do=spawn("Parcel"))
+    split = packing.stay(by="clerk", do=spawn("Parcel", weight=1))
+    repack = ready.to(packing, by="clerk")
+    dent = (packing | ready).stay(by="clerk", counts="errors")
+    mend = (packing | ready).stay(by="clerk", do=charts.MEND, emit="parcel.mended")
     stop = any_live.to(stopped)
 
 

@@ -10,8 +10,8 @@ from headway.statechart.chart import Chart
 from headway.statechart.model import Upgrade
 from headway.statechart.snapshot import Snapshot, Timer
 from headway.store.rows import HistoryRow, Key
+from headway.testing.simulate.acts import UNDO, UPGRADE
 
-UPGRADE, UNDO = "chart.upgrade", "chart.undo"
 KEPT = ("states", "context", "timers", "asks", "counters", "votes", "acted", "memory", "since")
 """What an instance has again after an undo; attempts only ever count on."""
 Charts = Mapping[tuple[str, int], Chart]
@@ -57,7 +57,7 @@ class Customs:
     def _upgraded(self, name: str, before: Snapshot, after: Snapshot, line: HistoryRow) -> None:
         """States go where the rule says, and work that is not begun anew goes on."""
         chart = self._charts[after.chart, after.version]
-        rule = _rule(chart, before.version)
+        rule = rule_of(chart, before.version)
         wanted = {to for state in before.states for to in _to(rule, state)}
         if chart.model.computed is None and wanted and {*line.after.split("+")} != wanted:
             self._violated(f"the upgrade brought {name} to {line.after}, and not to {sorted(wanted)}")
@@ -93,7 +93,8 @@ def _dues(after: Snapshot, timer: Timer, wait: timedelta, now: datetime) -> Iter
         yield max(begun + wait, now)
 
 
-def _rule(chart: Chart, version: int) -> Upgrade:
+def rule_of(chart: Chart, version: int) -> Upgrade:
+    """How instances of a version come to a chart."""
     found = [rule for rule in chart.model.upgrades if rule.version == version]
     return found[0] if found else Upgrade(version)
 

@@ -28,6 +28,7 @@ REST = 2.5
 """Services look by themselves only now and then: most looks find nothing, and cost as much as others."""
 CAPACITY = 4
 KEPT = Retention(messages="5s")
+KEPT_SHORTLY = Retention(messages="5s", instances="2s")
 
 
 class Parts(NamedTuple):
@@ -39,13 +40,14 @@ class Parts(NamedTuple):
     facts: Given
     loop: Loop
     witness: Witness
+    retention: Retention
 
 
 class Process(Node):
     """A node that reaches the database by a link; leases are short, so that losing them takes no time."""
 
     def __init__(self, name: str, link: Link, charts: Sequence[Charted], parts: Parts) -> None:
-        super().__init__(link, charts, facts=parts.facts, name=name, retention=KEPT)
+        super().__init__(link, charts, facts=parts.facts, name=name, retention=parts.retention)
         self.name, self.link, self._loop = name, link, parts.loop
         self.worker = Worker(
             self.engine,
@@ -62,6 +64,8 @@ class Process(Node):
             service.longest_rest = max(service.longest_rest, REST)
             if isinstance(service, SoleService):
                 service._lease = Lease(link, service.name, name, lasts=SOLE_LEASE)  # noqa: SLF001 - see above
+        if parts.retention.instances is not None:
+            self.upkeep.longest_rest = REST
         parts.witness.watch(self.engine)
         self._callers: dict[asyncio.Future[Any], None] = {}
 

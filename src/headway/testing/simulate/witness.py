@@ -43,6 +43,8 @@ class Witness:
         self.runs: list[Run] = []
         self.claimed: dict[Attempt, str] = {}
         self.receipts: list[tuple[Key, Receipt]] = []
+        self.cancelled: dict[tuple[Key, int], None] = {}
+        """Who was cancelled with all its children, and where that has brought it."""
         self._answers: dict[Key, str] = {}
         self._fired: Counter[Key] = Counter()
         self._ended: Counter[Attempt] = Counter()
@@ -73,6 +75,8 @@ class Witness:
     def _answered(self, order: Order, answer: Answer, latest: int) -> None:
         if order.request_id is not None and (order.keeps_refusals or isinstance(answer, Receipt)):
             self._is_the_first(order, answer)
+        if order.cascades and isinstance(answer, Receipt):
+            self.cancelled[order.key, answer.seq] = None
         if not isinstance(answer, Receipt) or order.replayed:
             return
         self.receipts.append((order.key, answer))

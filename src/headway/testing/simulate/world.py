@@ -26,7 +26,7 @@ from headway.testing.simulate.deploy import Deploy
 from headway.testing.simulate.ending import Ending
 from headway.testing.simulate.handlers import Fortune, watched
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
-from headway.testing.simulate.process import Parts, Process
+from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, Parts, Process
 from headway.testing.simulate.receivers import KINDS, Book, Mood, Receiver, Recorded
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.trace import Trace
@@ -57,6 +57,8 @@ class World:
         self.weather = Weather(generator(random.random()))
         self.fortune = Fortune(generator(random.random()))
         self.moods = [Mood(generator(random.random())) for _ in KINDS]
+        self.prunes = random.random() < 0.3  # noqa: PLR2004 - in three worlds of ten
+        """Whether instances are deleted soon after they have ended."""
         self.witness = Witness(self.violated)
         self.charts = {(chart.name, chart.version): chart for chart in scenario.compiled}
         self.auditor = Auditor(self.tables, self.charts, self.violated, self.trace)
@@ -83,6 +85,7 @@ class World:
             scenario.facts,
             self.loop,
             self.witness,
+            KEPT_SHORTLY if self.prunes else KEPT,
         )
 
     def violated(self, what: str) -> None:
@@ -176,7 +179,13 @@ class World:
         for _ in range(self.scenario.calls):
             await asyncio.sleep(random.random() * self.scenario.seconds / self.scenario.calls)
             keys, choice = random.choice(known)
-            await self._act(client, random.choice(keys), choice, random)
+            key = random.choice(keys)
+            if self.auditor.snapshot(key) is not None:
+                await self._act(client, key, choice, random)
+            elif not self.prunes or keys.index(key) % self.scenario.clients == number:
+                # A name is given once: who comes late must not bring back what was deleted.
+                request_id = client.request_id(always=self.prunes)
+                await client.create(key, choice.chart.name, choice.context(random), request_id)
 
     def _begun(self) -> list[Chart]:
         """The charts that clients begin instances of."""
@@ -186,9 +195,6 @@ class World:
     async def _act(self, client: Client, key: Key, choice: Choices, random: Random) -> None:
         """Do something with an instance, or with one of its children."""
         request_id = client.request_id()
-        if key not in self.tables.instances:
-            await client.create(key, choice.chart.name, choice.context(random), request_id)
-            return
         family = [
             row for row in self.tables.instances.values() if row.parent == key[1] and row.tenant == key[0]
         ]

@@ -1,0 +1,62 @@
+"""Duties: who had to be someone else than another was so, by the history alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+
+from headway.statechart.chart import Chart
+from headway.statechart.duties import needs_votes
+from headway.statechart.snapshot import Snapshot
+from headway.statechart.tree import comes_from_engine
+from headway.store.rows import HistoryRow
+from headway.testing.simulate.acts import arcs_from
+from headway.testing.simulate.passages import Charts, rule_of
+
+
+class Duties:
+    """Compares who does something with who did something else, in whichever version that was."""
+
+    def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
+        self._charts, self._violated = charts, violated
+
+    def check(self, after: Snapshot, history: Sequence[HistoryRow], last: int) -> None:
+        """An instance stands after a history of which so many lines are new."""
+        for place in range(len(history) - last, len(history)):
+            self._is_distinct(after.chart, history[:place], history[place])
+        chart = self._charts[after.chart, after.version]
+        for other in {other: None for others in _duties(chart).values() for other in others}:
+            did = {line.actor for line in history if self._did(line, chart, other)}
+            if unknown := did.difference(after.acted.get(other, ())):
+                self._violated(
+                    f"{after.instance} does not know that {', '.join(sorted(unknown))} did {other}"
+                )
+
+    def _is_distinct(self, name: str, earlier: Sequence[HistoryRow], line: HistoryRow) -> None:
+        chart = self._charts[name, line.version]
+        if line.row or comes_from_engine(line.event):
+            return
+        for transition in line.transition.split(", "):
+            for other in _duties(chart).get(transition, ()):
+                if any(each.actor == line.actor and self._did(each, chart, other) for each in earlier):
+                    self._violated(f"{line.actor} did {other} and {transition} of {line.instance}")
+
+    def _did(self, line: HistoryRow, chart: Chart, transition: str) -> bool:
+        """Whether a line is one of a transition that a chart names, under the name it has there."""
+        renames = rule_of(chart, line.version).renames if line.version != chart.version else {}
+        if transition not in {renames.get(each, each) for each in line.transition.split(", ")}:
+            return False
+        # A vote that has decided nothing binds nobody.
+        then = self._charts[chart.name, line.version]
+        arcs = arcs_from(then, line.before).get(line.transition, [])
+        return line.before != line.after or not any(map(needs_votes, arcs))
+
+
+@lru_cache(64)
+def _duties(chart: Chart) -> dict[str, list[str]]:
+    """Whom the senders of each transition must not be, whichever way it is taken."""
+    found: dict[str, list[str]] = {}
+    for row in chart.model.transitions:
+        before = found.get(row.name, row.distinct_from)
+        found[row.name] = [name for name in row.distinct_from if name in before]
+    return {name: others for name, others in found.items() if others}

@@ -1,0 +1,57 @@
+"""Families: a parent that lives knows how many children are in which status, and how many errors they had."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from headway.statechart.snapshot import Snapshot
+from headway.store.rows import HistoryRow, InstanceRow, Key
+from headway.testing.simulate.acts import acts_of
+from headway.testing.simulate.passages import Charts
+
+
+class Families:
+    """Counts again, from what was committed of each member; those that are deleted count on."""
+
+    def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
+        self._charts, self._violated = charts, violated
+        self._children: dict[Key, dict[Key, tuple[str, int]]] = {}
+        self._own: dict[Key, int] = {}
+        """How many errors an instance has that are not its children's."""
+        self._added: dict[Key, int | None] = {}
+        """How many of these a commit has brought; None where only the instance knows."""
+
+    def moved(self, row: InstanceRow, after: Snapshot, seq: int, lines: list[HistoryRow]) -> None:
+        """An instance has come from a step to where it is, by these lines."""
+        key = (row.tenant, row.id)
+        if row.parent is not None:
+            siblings = self._children.setdefault((row.tenant, row.parent), {})
+            siblings[key] = (row.status, after.counters.get("errors", 0))
+        added = [acts_of(self._charts[row.chart, line.version], line).errors for line in lines]
+        progress = after.seq - seq > len({line.seq for line in lines})
+        known = sum(each for each in added if each is not None)
+        self._added[key] = None if progress or None in added else known
+
+    def settle(self, snapshots: Mapping[Key, Snapshot]) -> None:
+        """A commit is whole: all of whom it has moved, and their parents, have counted rightly."""
+        parents = [(key[0], name) for key in self._added if (name := snapshots[key].parent) is not None]
+        for key in dict.fromkeys((*self._added, *parents)):
+            snapshot = snapshots.get(key)
+            if snapshot is not None and not snapshot.ended:
+                self._recount(key, snapshot)
+        self._added.clear()
+
+    def _recount(self, key: Key, snapshot: Snapshot) -> None:
+        children = self._children.get(key, {}).values()
+        counted = Counter(status for status, _ in children)
+        if snapshot.children != counted:
+            self._violated(f"{key[1]} counts {snapshot.children}, and has {dict(counted)}")
+        errors, theirs = snapshot.counters.get("errors", 0), sum(number for _, number in children)
+        own, added = self._own.get(key, 0), self._added.get(key, 0)
+        self._own[key] = errors - theirs
+        # Who has taken back more than was its own may be told of the rest later: no count is below none.
+        if own >= 0 and added is not None and errors != own + added + theirs:
+            self._violated(
+                f"{key[1]} counts {errors} errors, and has {own + added} and its children {theirs}"
+            )

@@ -1,0 +1,54 @@
+"""What the simulator says that lines of history call for: all that is sure, and nothing that is not."""
+
+import pytest
+
+from headway import Ask, Final, History, State, Statechart, View
+from headway.actions import add, log, record, tell, topic
+from headway.engine import commit
+from headway.statechart import effects
+from headway.testing.simulate import GuaranteeError, simulate
+from tests.simulate.bugs import nothing
+
+pytestmark = pytest.mark.mission("ENG-3", "ENG-5", "ENG-7")
+
+
+def perhaps(view: View) -> list[object]:
+    """Tell of it, or do not."""
+    return [topic("bill.seen")] if view.seed % 2 else []
+
+
+class Bill(Statechart):
+    """Needs votes, says things as it comes and goes, and remembers where it was."""
+
+    proposed = State(
+        initial=True, ask=Ask("member", deadline="5s"), entry=log("begun"), exit=record("bill", "{instance}")
+    )
+    debated = State(entry=topic("bill.debated.{user}"))
+    amended = State(exit=tell("children", "stop"))
+    last = History(otherwise=debated)
+    floor = State(debated, amended, last)
+    tabled = State(entry=topic("bill.tabled"), exit=topic("bill.back"))
+    law, dropped = Final(exit=topic("bill.over")), Final()
+
+    second = proposed.to(debated, by="member", quorum=2, emit="bill.seconded")
+    reading = proposed.stay(by="member", quorum=2, emit="bill.read")
+    amend = debated.to(amended, by="member", do=(perhaps, add("amended")))
+    again = debated.to(debated, by="member")
+    table = floor.to(tabled, by="member")
+    resume = tabled.to(last, by="member")
+    passed = amended.to(law, by="member", distinct_from="amend", webhook="bill.passed")
+    lapse = proposed.on_deadline.to(dropped)
+    drop = tabled.to(dropped, live="bill.dropped")
+
+
+def test_what_a_chart_leaves_open_is_not_held_against_the_engine() -> None:
+    """Votes that decide nothing, functions, names from the context, states entered anew, and memory."""
+    assert simulate(Bill, seeds=range(30), calls=25) == 30
+
+
+@pytest.mark.parametrize("effect", [effects.Message, effects.WriteLog, effects.StoreRecord, effects.Deliver])
+def test_what_entries_and_exits_call_for_is_missed(effect: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not only transitions say what is to be told."""
+    monkeypatch.setitem(commit.WRITERS, effect, nothing)
+    with pytest.raises(GuaranteeError, match="was called for, and not written"):
+        simulate(Bill, seeds=range(30), calls=25)
