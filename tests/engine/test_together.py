@@ -107,6 +107,19 @@ class Chick(Statechart, children="together"):
     end = big.on("child.changed").to(grown, when="children.warm == 0")
 
 
+def one_at_a_time(view: View) -> None:
+    """No more than one egg is counted at a time."""
+    if view.event.data.get("counts", {}).get("warm", 0) > 1:
+        raise ValueError("too many at once")
+
+
+class Careful(Statechart, children="together"):
+    """Lays several eggs in one step, and counts them one by one."""
+
+    counting = State(initial=True, entry=spawn("Egg", make=as_many))
+    hear = counting.on("child.changed").stay(do=one_at_a_time)
+
+
 class Rabbit(Statechart, children="together"):
     """Has another at each news of one."""
 
@@ -121,7 +134,7 @@ HATCH, CRACK, LOOK = Event("hatch"), Event("crack"), Event("look")
 @pytest.fixture
 def made(database: str, clock: FakeClock) -> Harness:
     """A node on each kind of store."""
-    charts = (Egg, Nest, Tree, Watch, Hen, Coop, Chick, Rabbit)
+    charts = (Egg, Nest, Tree, Watch, Hen, Coop, Chick, Rabbit, Careful)
     return Harness(*charts, database=database, clock=clock)
 
 
@@ -276,3 +289,11 @@ async def test_children_without_end_are_refused(made: Harness) -> None:
         assert "without end" in str(bred)
         assert isinstance(hatched, Receipt)
         assert not (await tenant.get("r")).children
+
+
+async def test_a_sum_that_one_call_leads_to_is_told_one_by_one_too(made: Harness) -> None:
+    """A parent that refuses several at once, and would take each, takes each."""
+    async with made as harness:
+        (await harness.tenant.create(Careful, "c")).unwrap()
+        assert (await harness.tenant.get("c")).children == {"warm": SIZE}
+        assert len(await heard(harness, "c")) == SIZE

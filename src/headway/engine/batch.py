@@ -405,10 +405,16 @@ class Batch:
 
     def _roll_up_one(self, parent: Key) -> Asking:
         """A parent hears of all that its children have reported, as of one change."""
-        event = self.undo.take(self.gathered, parent).event()
-        living = self.living[parent]
-        if event is not None and living is not None and not living.snapshot.ended:
+        heard: Gathered = self.undo.take(self.gathered, parent)
+        event, living = heard.event(), self.living[parent]
+        if event is None or living is None or living.snapshot.ended:
+            return
+        try:
             yield from self._tell(parent, living, event)
+        except NotTakenError as error:
+            if heard.reports > 1:
+                raise TogetherError(str(error)) from error
+            raise
 
     def _tell(self, parent: Key, living: Living, event: Event) -> Asking:
         outcome = yield from self._step(parent, living, event)

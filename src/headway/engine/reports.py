@@ -13,11 +13,12 @@ NEW = "new"
 class Gathered(NamedTuple):
     """What the children of one parent have reported so far: how many more or fewer are in each status.
 
-    `trace` is that of the call whose report was the first.
+    `reports` is how often, `trace` that of the call whose report was the first.
     """
 
     counts: dict[str, int]
     errors: int = 0
+    reports: int = 0
     trace: str | None = None
 
     def plus(self, report: ReportToParent) -> Gathered:
@@ -27,7 +28,7 @@ class Gathered(NamedTuple):
         counts[leaving] = counts.get(leaving, 0) - 1
         if coming is not None:
             counts[coming] = counts.get(coming, 0) + 1
-        return Gathered(counts, self.errors + report.errors, self.trace)
+        return Gathered(counts, self.errors + report.errors, self.reports + 1, self.trace)
 
     def event(self) -> Event | None:
         """All of it as one event; None when nothing has changed in the end."""
