@@ -8,7 +8,7 @@ import pytest
 
 from headway import Ask, Final, State, Statechart, person
 from headway.codec import decode
-from headway.engine.journal import Audit
+from headway.engine.audit import Audit
 from headway.store.address import database_at
 from headway.store.port import Store
 from headway.testing import FakeClock, Harness

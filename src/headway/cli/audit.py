@@ -12,7 +12,7 @@ from headway.cli.db import DEFAULT, Url
 from headway.cli.formats import as_json
 from headway.cli.present import out
 from headway.codec import to_data
-from headway.engine.journal import Audit, Flaw
+from headway.engine.audit import Audit, Flaw
 from headway.store.address import store_at
 
 MOST_FLAWS = 1_000
