@@ -12,6 +12,7 @@ from headway.codec import decode
 from headway.engine import audit
 from headway.engine.audit import Audit
 from headway.engine.upgrade import upgrade
+from headway.statechart.refusal import Refusal
 from headway.store import sqlite_upkeep
 from headway.store.address import database_at
 from headway.store.port import Store
@@ -76,6 +77,9 @@ TAMPERINGS = {
     ),
     "the instance is taken out": "DELETE FROM instance WHERE id = 'a'",
     "the instance is set back": "UPDATE instance SET journal = '', seq = 1 WHERE id = 'a'",
+    "the instance is set back to a line": (
+        "UPDATE instance SET journal = (SELECT hash FROM history WHERE instance = 'a' AND seq = 3) WHERE id = 'a'"
+    ),
     "the instance is set back with its history": (
         "DELETE FROM history WHERE instance = 'a' AND event = 'approve';"
         " UPDATE instance SET journal = (SELECT hash FROM history WHERE instance = 'a' AND seq = 4)"
@@ -201,17 +205,20 @@ async def test_what_cannot_be_read_is_a_flaw(
 
 
 class Meanwhile:
-    """A store in which something happens before one of an audit's reads."""
+    """A store in which something happens before one of an audit's reads, or before each from that one on."""
 
-    def __init__(self, store: Store, moment: int, happens: Callable[[], Awaitable[object]]) -> None:
-        self._store, self._moment, self._happens, self.reads = store, moment, happens, 0
+    def __init__(
+        self, store: Store, moment: int, happens: Callable[[], Awaitable[object]], *, once: bool = True
+    ) -> None:
+        self._store, self._moment, self._happens, self._once = store, moment, happens, once
+        self.reads = 0
 
     def __getattr__(self, name: str) -> Any:
         """A read of the store, after what happens before it."""
 
         async def read(*given: Any, **named: Any) -> Any:
             self.reads += 1
-            if self.reads == self._moment:
+            if self.reads == self._moment or (self.reads > self._moment and not self._once):
                 await self._happens()
             return await getattr(self._store, name)(*given, **named)
 
@@ -269,6 +276,35 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
             clock.advance("1d")
             await pruned(harness)
         assert audited.reads < MOST_READS
+
+
+async def moved_on(harness: Harness) -> None:
+    """A claim goes to and fro."""
+    if isinstance(await harness.tenant.send("c", Claim.submit()), Refusal):
+        (await harness.tenant.send("c", Claim.back(FAIR, by=ANN))).unwrap()
+
+
+@pytest.mark.parametrize("happens", [moved_on, pruned_in_part])
+async def test_what_happens_all_the_while_is_no_flaw(
+    database: str,
+    clock: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[Harness], Awaitable[None]],
+) -> None:
+    """An audit ends, and finds nothing, though an instance moves or loses lines before each of its reads."""
+    monkeypatch.setattr(sqlite_upkeep, "LINES", 1)
+    async with Harness(Claim, database=database, clock=clock) as harness:
+        for moment in range(1, 20):
+            await lived(harness)
+            (await harness.tenant.create(Claim, "c")).unwrap()
+            clock.advance("1d")
+            store = harness.node.engine.store
+            audited = Meanwhile(store, moment, partial(happens, harness), once=False)
+            assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
+            for event in (Claim.submit(), Claim.approve(FAIR, by=ANN)):
+                await harness.tenant.send("c", event)
+            clock.advance("1d")
+            await pruned(harness)
 
 
 @pytest.mark.parametrize("lines", range(1, 6))

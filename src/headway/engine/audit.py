@@ -101,21 +101,21 @@ class Audit:
     async def _followed(self, key: Key, before: str) -> Trail:
         trail = Trail(key, before)
         try:
-            row = await self._to_the_end(trail)
+            # The instance is read first: whatever it does meanwhile, there are lines up to where it stood.
+            row = await _read(self._store.instance(key))
+            more = await self._catch_up(trail, row)
             if row is not None:
-                await self._compare(trail, row)
+                await self._compare(trail, row, more=more)
             elif trail.lines and await self._has_lines(key):
                 trail.flaw("it has a history, but the instance is gone")
         except UnreadableError as error:
             trail.flaw(f"what stands there cannot be read: {error}")
         return trail
 
-    async def _to_the_end(self, trail: Trail) -> InstanceRow | None:
-        """Follow all lines there are; the instance as it was when there were no more."""
+    async def _catch_up(self, trail: Trail, row: InstanceRow | None) -> bool:
+        """Follow the lines up to where an instance stands, or all of them; whether there may be more."""
         limit = PAGE
-        while True:
-            # The instance is read first: when no line comes after it, it must end where the lines do.
-            row = await _read(self._store.instance(trail.key))
+        while row is None or trail.hash != row.journal:
             try:
                 page = await _read(self._store.history(trail.key, trail.position, limit))
             except UnreadableError as error:
@@ -123,29 +123,33 @@ class Audit:
                     raise UnreadableError(f"the next line, {error}") from error
                 limit = 1  # so that all that stand before it are looked at
                 continue
-            for line in page:
+            for place, line in enumerate(page, 1):
                 trail.take(line)
-            if not page or (row is not None and len(page) < limit and row.journal == trail.hash):
-                return row
+                if row is not None and line.hash == row.journal:
+                    return place < len(page) or len(page) == limit
+            if not page:
+                return False
+        return True
 
-    async def _compare(self, trail: Trail, row: InstanceRow) -> None:
-        """Whether an instance is what its history tells, and what belongs to it is there."""
-        snapshot = _decoded(row.snapshot)
-        if (what := contradiction(trail, row, snapshot)) is not None:
-            trail.flaw(what)
-        await self._know(trail, row)
+    async def _compare(self, trail: Trail, row: InstanceRow, *, more: bool) -> None:
+        """Whether an instance is what its history tells, and what belongs to it is there.
+
+        Of one that never rests only its row and its history are judged.
+        """
         for _ in range(TRIES):
+            snapshot = _decoded(row.snapshot)
+            if (what := contradiction(trail, row, snapshot)) is not None:
+                trail.flaw(what)
+            await self._know(trail, row)
             found = await self._beside(trail, snapshot)
+            if more and await self._has_lines(trail.key, trail.position):
+                found.append("its history goes on, and it does not")
             again = await _read(self._store.instance(trail.key)) if found else row
             if again is None or again == row:
                 for what in found:
                     trail.flaw(what)
                 return
-            # It has moved on: what belongs to it is judged by what it is now.
-            moved = await self._to_the_end(trail)
-            if moved is None:
-                return
-            row, snapshot = moved, _decoded(moved.snapshot)
+            row, more = again, await self._catch_up(trail, again)
 
     async def _know(self, trail: Trail, row: InstanceRow) -> None:
         """Whether the versions of its chart by which it has lived are stored."""
@@ -193,9 +197,9 @@ class Audit:
                 query = AskQuery(key[0], instance=key[1], open=is_open, after=page[-1].id, limit=PAGE)
         return rows
 
-    async def _has_lines(self, key: Key) -> bool:
+    async def _has_lines(self, key: Key, after: int = 0) -> bool:
         try:
-            return bool(await _read(self._store.history(key, limit=1)))
+            return bool(await _read(self._store.history(key, after, 1)))
         except UnreadableError:
             return True
 

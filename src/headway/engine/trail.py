@@ -92,7 +92,7 @@ def contradiction(trail: Trail, row: InstanceRow, snapshot: Snapshot) -> str | N
     if last is not None and (last.after, last.version) != (snapshot.state, row.version):
         return f"it is in {snapshot.state}, and its history ends in {last.after}"
     # What changes no state may have no line, so that the instance can be further than its history.
-    return f"it is at {row.seq}, and its history goes on" if row.seq < trail.seq else None
+    return f"it is at {row.seq}, and its history at {trail.seq}" if row.seq < trail.seq else None
 
 
 def _identity(of: InstanceRow | Snapshot, name: str) -> tuple[object, ...]:
