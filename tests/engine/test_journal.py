@@ -78,7 +78,8 @@ TAMPERINGS = {
     "the instance is taken out": "DELETE FROM instance WHERE id = 'a'",
     "the instance is set back": "UPDATE instance SET journal = '', seq = 1 WHERE id = 'a'",
     "the instance is set back to a line": (
-        "UPDATE instance SET journal = (SELECT hash FROM history WHERE instance = 'a' AND seq = 3) WHERE id = 'a'"
+        "UPDATE instance SET journal = (SELECT hash FROM history WHERE instance = 'a' AND seq = 3)"
+        " WHERE id = 'a'"
     ),
     "the instance is set back with its history": (
         "DELETE FROM history WHERE instance = 'a' AND event = 'approve';"

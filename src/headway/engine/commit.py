@@ -24,7 +24,6 @@ from headway.store.rows import (
     WorkRow,
 )
 
-
 Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk
 """What a note keeps."""
 

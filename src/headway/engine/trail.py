@@ -1,4 +1,4 @@
-"""What the lines of one history tell: whether each follows the one before, and what must be there in the end."""
+"""What the lines of a history tell: whether each follows the one before, and what must be there at last."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.store.rows import AskChange, AskClosing, AskRow, HistoryRow, Instan
 
 
 class Trail:
-    """The lines of an instance up to a place, beginning after the one with a hash: how far, and with which flaws.
+    """The lines of an instance after the one with a hash, up to a place, and the flaws they have.
 
     `asks` is what those lines say of the instance's asks, by id; `complete` whether they are all there are.
     """
