@@ -31,7 +31,7 @@ def verify(
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Look for what the engine did not write, in histories, rows and charts. Exit code 1: there is something."""
+    """Find what the engine did not write, in histories, rows and charts. Exit code 1: there is something."""
     found, done = asyncio.run(_verified(database))
     if json:
         write(as_json({"instances": done.instances, "lines": done.lines, "flaws": to_data(found)}))
