@@ -328,6 +328,17 @@ async def test_a_history_of_which_a_part_is_pruned_is_whole(
         assert await flaws(harness) == []
 
 
+async def test_a_history_that_goes_on_was_not_pruned(tmp_path: Any, clock: FakeClock) -> None:
+    """Who takes lines of a living instance and says that they were pruned is found out."""
+    database = f"sqlite:///{tmp_path}/headway.db"
+    async with Harness(Claim, database=database, clock=clock) as harness:
+        gap = (
+            "UPDATE instance SET pruned = (SELECT hash FROM history WHERE instance = 'c' AND seq = 1)"
+            " WHERE id = 'c'; DELETE FROM history WHERE instance = 'c' AND seq = 1"
+        )
+        assert await found_after(harness, database, gap) == ["default/c at 2: lines after 0 are missing"]
+
+
 async def test_a_decision_keeps_what_the_person_saw(database: str, clock: FakeClock) -> None:
     """The line of an answer names the question, and that question's line what it showed, and to whom."""
     async with Harness(Claim, database=database, clock=clock) as harness:

@@ -95,8 +95,10 @@ class Audit:
         try:
             row = await _read(self._store.instance(key))
         except UnreadableError as error:
-            return await self._store.pruned(key), str(error)
-        return await self._store.pruned(key), row and row.created_at
+            return BEGINNING, str(error)
+        # Nobody prunes what lives.
+        ended = row is not None and row.ended
+        return await self._store.pruned(key) if ended else BEGINNING, row and row.created_at
 
     async def _followed(self, key: Key, before: str) -> Trail:
         trail = Trail(key, before)
