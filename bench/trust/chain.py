@@ -1,28 +1,29 @@
-"""What it costs a send that each line of history is chained to the one before it."""
+"""What it costs a send that each line of history is chained to the one before it, and each row sealed."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from time import process_time
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 from bench.engine.places import Places
 from bench.engine.senders import ManySenders
 from bench.harness import Row
 from headway.engine import commit
-from headway.engine.journal import chained
-from headway.store.rows import HistoryRow
+from headway.engine.journal import chained, sealed
+from headway.store.rows import HistoryRow, InstanceRow
 
 SENDS = "sends/s of processor time"
 WITH, WITHOUT = "sends, chained", "sends, not chained"
+NO_HASH = "0" * 64
 
 
 class Sending:
     """Many senders; what counts is the time of the processor, because that is what a hash takes.
 
     They send in turns with the chain and without it, on the same instances: a machine that grows slower or
-    quicker meanwhile does so for both. Without the chain lines get a constant instead of a hash: the engine
-    itself has no such switch.
+    quicker meanwhile does so for both. Without the chain lines and rows get a constant instead of a hash: the
+    engine itself has no such switch.
     """
 
     def __init__(self, places: Places, store: str, senders: int) -> None:
@@ -35,15 +36,15 @@ class Sending:
 
         A turn counts as much as the median one: what else happens in a turn is no matter of hashes.
         """
-        turns: dict[Any, list[float]] = {chained: [], _unchained: []}
+        turns: dict[Any, list[float]] = {HASHED: [], BARE: []}
         for turn in range(cycles):
-            for way in (chained, _unchained) if turn % 2 else (_unchained, chained):
-                with patch.object(commit, "chained", way):
+            for way in (HASHED, BARE) if turn % 2 else (BARE, HASHED):
+                with patch.multiple(commit, chained=way.chained, sealed=way.sealed):
                     begin = process_time()
                     self._senders.run(1)
                     turns[way].append(process_time() - begin)
-        self._bare.append(self._count / median(turns[_unchained]))
-        return cycles * median(turns[chained])
+        self._bare.append(self._count / median(turns[BARE]))
+        return cycles * median(turns[HASHED])
 
     def verify(self) -> None:
         """Every event is a step of an instance."""
@@ -56,4 +57,18 @@ class Sending:
 
 
 def _unchained(_before: str, *fields: Any) -> HistoryRow:
-    return HistoryRow(*(*fields, "0" * 64))
+    return HistoryRow(*(*fields, NO_HASH))
+
+
+def _unsealed(snapshot: bytes, *fields: Any) -> InstanceRow:
+    return InstanceRow(*(*fields, snapshot.decode(), NO_HASH))
+
+
+class Way(NamedTuple):
+    """How lines and rows are made."""
+
+    chained: Callable[..., HistoryRow]
+    sealed: Callable[..., InstanceRow]
+
+
+HASHED, BARE = Way(chained, sealed), Way(_unchained, _unsealed)

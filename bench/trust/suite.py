@@ -172,5 +172,5 @@ NOTES = (
     "bare producer: makes the same CloudEvents of rows in memory, with the same settings, and no outbox.",
     "events ready-made: the same, and the clock starts when all events are made.",
     "Kafka is librdkafka's mock cluster in this process; Redis writes an append-only file.",
-    "chain: the time of the processor, with each line of history hashed and without.",
+    "chain: the time of the processor, with all lines of history and instances hashed and without.",
 )

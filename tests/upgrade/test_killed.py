@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from headway import Event
+from headway.engine.audit import Audit
 from headway.engine.engine import Engine
-from headway.engine.journal import Audit
 from headway.store import migrate
 from headway.store.address import database_at, store_at
 from tests.upgrade.lives import ANN, Expense, Renamed

@@ -12,7 +12,7 @@ from headway.cli.db import DEFAULT, Url
 from headway.cli.formats import as_json
 from headway.cli.present import out
 from headway.codec import to_data
-from headway.engine.journal import Audit, Flaw
+from headway.engine.audit import Audit, Flaw
 from headway.store.address import store_at
 
 MOST_FLAWS = 1_000
@@ -31,7 +31,7 @@ def verify(
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Look for lines of history that were changed, taken out, put in or moved. Exit code 1: some were."""
+    """Find what the engine did not write, in histories, rows and charts. Exit code 1: there is something."""
     found, done = asyncio.run(_verified(database))
     if json:
         write(as_json({"instances": done.instances, "lines": done.lines, "flaws": to_data(found)}))

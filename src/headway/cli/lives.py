@@ -218,7 +218,7 @@ def why(
 
 def _summary(row: InstanceRow) -> dict[str, Any]:
     data: dict[str, Any] = to_data(row)
-    for name in ("snapshot", "journal"):
+    for name in ("snapshot", "journal", "seal"):
         data.pop(name, None)
     return data
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, get_args
 
 from headway.codec import encode
-from headway.engine.journal import BEGINNING, chained
+from headway.engine.journal import BEGINNING, chained, sealed
 from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Snapshot
 from headway.statechart.step import Step
@@ -23,6 +23,9 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
+
+Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk
+"""What a note keeps."""
 
 
 class Living:
@@ -69,9 +72,10 @@ class Commit:
 
 
 def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
-    """The row of an instance as it is now."""
+    """The row of an instance as it is now, sealed."""
     snapshot = living.snapshot
-    return InstanceRow(
+    return sealed(
+        encode(snapshot),
         key[0],
         key[1],
         snapshot.chart,
@@ -84,7 +88,6 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
         living.created_at,
         now,
         living.journal,
-        encode(snapshot).decode(),
     )
 
 
@@ -284,4 +287,4 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.StoreRecord: _record,
 }
 
-NOTED = frozenset({effects.OpenedAsk, effects.RenewedAsk, effects.ChangedAsk, effects.ClosedAsk})
+NOTED = frozenset(get_args(Noted))

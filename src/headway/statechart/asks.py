@@ -37,6 +37,7 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
             form=ask.form,
             deadline=deadline,
             shows=draft.tell(ask.shows),
+            schema=draft.chart.model.schemas.get(ask.form or ""),
         )
     )
     if ask.deadline is not None:

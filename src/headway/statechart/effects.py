@@ -63,7 +63,7 @@ class CancelWork(Deed, tag="cancel_work"):
 
 
 class OpenedAsk(Deed, tag="open_ask"):
-    """Ask a person."""
+    """Ask a person; `schema` is that of the form, as it is put to them."""
 
     id: str
     ask: str
@@ -73,6 +73,7 @@ class OpenedAsk(Deed, tag="open_ask"):
     form: str | None = None
     deadline: datetime | None = None
     shows: dict[str, Any] = {}
+    schema: dict[str, Any] | None = None
 
 
 class RenewedAsk(Deed, tag="renew_ask"):
@@ -87,6 +88,7 @@ class RenewedAsk(Deed, tag="renew_ask"):
     form: str | None = None
     deadline: datetime | None = None
     shows: dict[str, Any] = {}
+    schema: dict[str, Any] | None = None
     claimed_by: str | None = None
     claimed_until: datetime | None = None
     delegated_to: str | None = None

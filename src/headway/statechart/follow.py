@@ -62,6 +62,7 @@ def _renewed(draft: Draft, node: Node, held: OpenAsk) -> RenewedAsk:
         form=ask.form,
         deadline=held.deadline,
         shows=draft.tell(ask.shows),
+        schema=draft.chart.model.schemas.get(ask.form or ""),
         claimed_by=held.claimed_by,
         claimed_until=held.claimed_until,
         delegated_to=held.delegated_to,

@@ -293,6 +293,9 @@ class Store(Protocol):
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The instances of all tenants that have lines of history, as `names` does."""
 
+    async def pruned(self, key: Key) -> str:
+        """The hash of the last line of an instance that was pruned, while other lines or its row are left."""
+
     async def events(self, query: EventQuery) -> EventPage:
         """The lines of all histories and the live messages from a cursor on, as one log.
 

@@ -172,6 +172,10 @@ class PostgresStore(Submissions):
         """The instances of all tenants that have lines of history, as `names` does."""
         return [(tenant, name) for tenant, name in await self._fetch(instances.JOURNALS, *after, limit)]
 
+    async def pruned(self, key: Key) -> str:  # noqa: ARG002 - here an instance goes with all its lines
+        """Nothing: an instance is pruned as a whole."""
+        return ""
+
     async def events(self, query: EventQuery) -> EventPage:
         """The lines of all histories and the live messages from a cursor on; none is missed."""
         sql, values = events.page_of_events(query)

@@ -62,6 +62,7 @@ SHARED = {
     "updated_at": "timestamptz",
     "journal": "text",
     "snapshot": "text",
+    "seal": "text",
 }
 VERSION = {"place": "ctid", "seen": "xmin"}
 LOOKS = (

@@ -76,7 +76,7 @@ class Write(NamedTuple):
         return [f"{count} <> cardinality({rows})"] if self.each_one else []
 
 
-MOVING = ("chart", "version", "seq", "status", "ended", "owner", "updated_at", "journal", "snapshot")
+MOVING = ("chart", "version", "seq", "status", "ended", "owner", "updated_at", "journal", "snapshot", "seal")
 MOVE = (
     f"UPDATE instance AS held SET stamp = {STAMP},"
     f" {', '.join(f'{column} = given.{column}' for column in MOVING)}"

@@ -27,7 +27,10 @@ AFTER_LINES = 10**18 - 1
 
 
 class InstanceRow(Plain):
-    """An instance: what lists and filters need, the hash of its last line, and its snapshot as JSON."""
+    """An instance: what lists and filters need, the hash of its last line, and its snapshot as JSON.
+
+    `seal` is a hash of all the rest.
+    """
 
     tenant: str
     id: str
@@ -42,6 +45,7 @@ class InstanceRow(Plain):
     updated_at: datetime
     journal: str
     snapshot: str
+    seal: str = ""
 
 
 class HistoryRow(Plain):

@@ -159,6 +159,10 @@ class SqliteStore:
         found = await self._reader.call(lambda held: held.fetch(sql, (*after, limit)))
         return [(tenant, name) for tenant, name in found]
 
+    async def pruned(self, key: Key) -> str:
+        """The hash of the last line of an instance that was pruned, while other lines or its row are left."""
+        return await self._reader.call(lambda held: sqlite_upkeep.pruned(held, key))
+
     async def events(self, query: EventQuery) -> EventPage:
         """The lines of all histories and the live messages from a cursor on, in the order of commits."""
         return await self._reader.call(

@@ -60,6 +60,10 @@ DELETE FROM history WHERE position IN (
     SELECT position FROM history WHERE tenant = ? AND instance = ? ORDER BY position LIMIT ?
 )
 """
+LAST_TO_GO = "SELECT hash FROM history WHERE tenant = ? AND instance = ? ORDER BY position LIMIT 1 OFFSET ?"
+# What is left of a history must tell that the engine took the rest.
+NOTE_PRUNED = "UPDATE instance SET pruned = ? WHERE tenant = ? AND id = ?"
+PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
 PRUNE_OPEN_ASKS = """
 DELETE FROM ask INDEXED BY ask_open_by_instance WHERE tenant = ? AND instance = ? AND closed_at IS NULL
 """
@@ -87,13 +91,20 @@ def prune_instances(connection: Connection, before: int, limit: int, chart: str 
     for key in _ended(connection, before, limit, chart):
         connection.write(FORGET_LINES, [key])
         connection.write(FORGET_LIVE, [key])
+        last = connection.fetch(LAST_TO_GO, (*key, lines - 1))
         lines -= connection.write(PRUNE_HISTORY, [(*key, lines)])
-        if not lines:
+        if last:
+            connection.write(NOTE_PRUNED, [(*last[0], *key)])
             return count, False
         for statement in ALL_OF_AN_INSTANCE:
             connection.write(statement, [key])
         count += 1
     return count, True
+
+
+def pruned(connection: Connection, key: Key) -> str:
+    """The hash of the last line of an instance that was deleted before all of it was; empty when none was."""
+    return next((str(last) for (last,) in connection.fetch(PRUNED, key)), "")
 
 
 def _ended(connection: Connection, before: int, limit: int, chart: str | None) -> list[Key]:

@@ -126,6 +126,10 @@ class MemoryStore(Submissions):
         """The instances of all tenants that have lines of history, as `names` does."""
         return await self.call(lambda tables, _: sorted(key for key in tables.history if key > after)[:limit])
 
+    async def pruned(self, key: Key) -> str:  # noqa: ARG002 - here an instance goes with all its lines
+        """Nothing: an instance is pruned as a whole."""
+        return ""
+
     async def events(self, query: EventQuery) -> EventPage:
         """The lines of all histories and the live messages from a cursor on, in the order of commits."""
         return await self.call(lambda tables, _: lists.read_events(tables, query))

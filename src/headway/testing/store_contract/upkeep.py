@@ -153,6 +153,7 @@ class PruningContract:
         assert await ids_of_instances(store) == ["late", "live"]
         for row in gone:
             assert not await store.history((row.tenant, row.id))
+            assert not await store.pruned((row.tenant, row.id))
             assert not await store.ask((row.tenant, f"ask of {row.id}"))
             assert not await store.asks(AskQuery(tenant="acme", instance=row.id, open=False))
         for row in kept:

@@ -1,0 +1,2 @@
+ALTER TABLE instance DROP COLUMN pruned;
+ALTER TABLE instance DROP COLUMN seal;
