@@ -9,11 +9,13 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Found, MessageQuery, Reads, Settlement, Unit
+from headway.store.port import Changes, Found, LetterQuery, MessageQuery, Reads, Settlement, Unit
 from headway.store.postgres import PostgresStore
+from headway.store.postgres_messages import redriving
 from headway.store.postgres_unit import Attempt, Past
 from headway.store.rows import Cursor, MessageRow
 from headway.testing.store_contract.acts import Act, writing
+from headway.testing.store_contract.letters import due, keep, letter
 from headway.testing.store_contract.place import HISTORY, MESSAGE, instance
 from tests.store.postgres_clients import opened, someone, until_waiting
 
@@ -226,6 +228,21 @@ async def test_a_settlement_and_a_new_holder_do_not_cross(
         await other.execute("COMMIT")
         assert not await settling
     assert await store.consumer("c") is None
+
+
+async def test_a_letter_that_is_redriven_meanwhile_is_tried_before_what_follows(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """A settlement that does not see it yet marks what comes after it, and neither is lost."""
+    await keep(store, letter(1), letter(2, dead=True), letter(3))
+    sql, values = redriving(LetterQuery("a"), None)
+    async with someone(postgres_address) as other, other.transaction():
+        await other.execute(sql, *values)
+        await keep(store, delivered=(1,))
+        assert await due(store) == [3]
+    assert await due(store) == [2]
+    await keep(store, delivered=(2,))
+    assert await due(store) == [3]
 
 
 class Ear:

@@ -10,21 +10,22 @@ import pytest
 
 from headway.codec import replace
 from headway.store import migrate, postgres_asks, postgres_instances, postgres_leases, postgres_writes
-from headway.store.port import EventQuery, InstanceQuery, Reads, Settlement, WorkQuery
+from headway.store.port import EventQuery, InstanceQuery, LetterQuery, Reads, Settlement, WorkQuery
 from headway.store.postgres import NEXT_TIMER, PostgresStore, postgres_database
 from headway.store.postgres_events import page_of_events
-from headway.store.postgres_messages import SETTLE, settling
+from headway.store.postgres_messages import SETTLE, page_of_letters, settling
 from headway.store.postgres_reads import reading
 from headway.store.rows import Cursor
 from headway.testing.store_contract.acts import KEY, counted, found, writing
-from headway.testing.store_contract.place import instance
+from headway.testing.store_contract.letters import due, keep, letter
+from headway.testing.store_contract.place import LONG_AGO, NEVER, instance
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-17")
 
-PRIMARY_KEYS = re.compile(r"\w+_pkey|outbox_live")
-"""With the one that is in their place for the live messages in the log of events."""
+PRIMARY_KEYS = re.compile(r"\w+_pkey|outbox_live|letter_waiting")
+"""With those that are in their place for the live messages in the log of events and for letters in line."""
 INDEX_USED = re.compile(r"(?:Index Scan(?: Backward)?|Index Only Scan(?: Backward)?) (?:using|on) (\w+)")
 ATTEMPTS = [("acme", "w1", 1)]
 LISTS: list[Any] = [[] for _ in postgres_writes.WRITES]
@@ -60,6 +61,10 @@ IN_ORDER: dict[str, tuple[str, list[Any], str]] = {
         "instance_ended",
     ),
     "the next timer": (NEXT_TIMER, [], "timer_by_due"),
+    "letters that are due": (
+        *page_of_letters(LetterQuery("d", dead=False, due=True), None),
+        "letter_due",
+    ),
 }
 
 
@@ -141,10 +146,29 @@ async def test_a_step_that_keeps_the_status_writes_no_index(postgres_address: st
     assert in_place >= 18  # when a page is full, the next version goes to another
 
 
-async def _entries_read(store: PostgresStore) -> int:
+@pytest.mark.parametrize("lines", [1, 20, 2_000])
+async def test_letters_that_wait_are_not_looked_at_for_those_that_are_due(
+    postgres_address: str, lines: int
+) -> None:
+    """Neither what waits behind the first of its instance, nor a first that is not due yet."""
+    rows = [
+        letter(n, instance=f"i{n % lines}", due=NEVER if n <= lines else LONG_AGO) for n in range(1, 2_001)
+    ]
+    async with opened(postgres_address, pool_size=1) as store:
+        await keep(store, *rows)
+        before = await _entries_read(store, "letter")
+        assert await due(store) == []
+        assert await _entries_read(store, "letter") - before <= 20
+        await keep(store, delivered=(1,))
+        before = await _entries_read(store, "letter")
+        assert await due(store) == ([1 + lines] if lines < 2_000 else [])
+        assert await _entries_read(store, "letter") - before <= 20
+
+
+async def _entries_read(store: PostgresStore, table: str = "instance") -> int:
     await store._fetch("SELECT pg_stat_force_next_flush()")
     [(count,)] = await store._fetch(
-        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'instance'"
+        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = $1", table
     )
     return int(count)
 

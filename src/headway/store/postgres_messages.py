@@ -74,16 +74,46 @@ WITH mine AS MATERIALIZED (
 ), reached AS (
     INSERT INTO consumer (name, stamp, position) SELECT $2, $4::bigint, $5::bigint FROM mine
     ON CONFLICT (name) DO UPDATE SET stamp = excluded.stamp, position = excluded.position
-), written AS (
-    {LETTER.insert.format(rows="$6::letter_given[]")} WHERE EXISTS (SELECT 1 FROM mine) {LETTER.renewal}
+), given AS MATERIALIZED (
+    SELECT * FROM unnest($6::letter_given[]) WHERE EXISTS (SELECT 1 FROM mine)
 ), arrived AS (
-    DELETE FROM letter
-    WHERE destination = $2 AND position = ANY($7::bigint[]) AND EXISTS (SELECT 1 FROM mine)
+    DELETE FROM letter USING (
+        SELECT found.place FROM unnest($7::bigint[]) AS delivered (position) CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM letter WHERE destination = $2 AND position = delivered.position OFFSET 0
+        ) AS found WHERE EXISTS (SELECT 1 FROM mine)
+    ) AS found WHERE letter.ctid = found.place RETURNING destination, tenant, instance
+), line AS (
+    SELECT destination, tenant, instance, min(position) AS position FROM (
+        SELECT destination, tenant, instance, CASE WHEN NOT dead THEN position END AS position FROM given
+        UNION ALL SELECT destination, tenant, instance, NULL FROM arrived
+    ) AS changed GROUP BY destination, tenant, instance
+), first AS MATERIALIZED (
+    SELECT line.destination, least(line.position, (
+        SELECT position FROM letter
+        WHERE NOT dead AND destination = line.destination AND tenant = line.tenant
+        AND instance = line.instance AND position <> ALL($7::bigint[])
+        AND (destination, position) NOT IN (SELECT destination, position FROM given)
+        ORDER BY position LIMIT 1
+    )) AS position FROM line
+), written AS (
+    INSERT INTO letter ({listed(LETTER.written)}, head)
+    SELECT {listed(LETTER.written)}, (destination, position) IN (
+        SELECT destination, position FROM first WHERE position IS NOT NULL
+    ) FROM given {LETTER.renewal}, head = excluded.head
+), marked AS (
+    UPDATE letter SET head = true FROM (
+        SELECT found.place FROM first CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM letter
+            WHERE destination = first.destination AND position = first.position AND NOT head
+            AND (destination, position) NOT IN (SELECT destination, position FROM given) OFFSET 0
+        ) AS found
+    ) AS found WHERE letter.ctid = found.place
 )
 SELECT count(*) FROM mine
 """
-FIRST_OF_ITS_INSTANCE = f"""
-NOT dead AND due <= {TIME} AND NOT EXISTS (
+# A letter that is redriven while others of its instance are settled may come before one that is marked.
+IS_DUE = f"""
+head AND NOT dead AND due <= {TIME} AND NOT EXISTS (
     SELECT 1 FROM letter AS ahead
     WHERE ahead.destination = letter.destination AND ahead.tenant = letter.tenant
     AND ahead.instance = letter.instance AND ahead.position < letter.position AND NOT ahead.dead
@@ -140,14 +170,19 @@ def settling(settlement: Settlement, now: datetime | None) -> list[Any]:
 
 
 def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set; a page ends with a position, whoever shares that."""
+    """The statement for the filters that are set; a page ends with a position, whoever shares that.
+
+    Of what is due it has the longest due.
+    """
     where = _letters(query)
     if query.dead is not None:
         where.add("dead" if query.dead else "NOT dead")
     if query.due:
-        where.add(FIRST_OF_ITS_INSTANCE, now)
-    limit = where.bind(query.limit)
-    page = f"{LETTER.select} {where} ORDER BY position FETCH FIRST {limit} ROWS WITH TIES"
+        where.add(IS_DUE, now)
+    order = (
+        "due, position FETCH FIRST {} ROWS ONLY" if query.due else "position FETCH FIRST {} ROWS WITH TIES"
+    )
+    page = f"{LETTER.select} {where} ORDER BY {order.format(where.bind(query.limit))}"
     return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
 
 
@@ -160,7 +195,7 @@ def behind(heads: Sequence[LetterRow], each: int) -> list[Any]:
 def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
     """The statement that gives dead letters all their attempts again."""
     where, found = _dead_letters(query)
-    again = f"dead = false, attempts = 0, due = {TIME.format(where.bind(now))}"
+    again = f"dead = false, head = true, attempts = 0, due = {TIME.format(where.bind(now))}"
     return f"UPDATE letter SET {again} WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
 
 

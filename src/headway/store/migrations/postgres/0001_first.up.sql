@@ -179,7 +179,8 @@ CREATE TABLE consumer (
     position bigint NOT NULL
 );
 
--- Messages that a destination has not taken at once.
+-- Messages that a destination has not taken at once. `head`: it may be the first that waits of its instance, and
+-- the first always has it; so that what is due is found among these, not among all that wait.
 CREATE TABLE letter (
     destination text COLLATE "C" NOT NULL,
     tenant      text COLLATE "C" NOT NULL,
@@ -195,9 +196,11 @@ CREATE TABLE letter (
     error       text NOT NULL,
     dead        boolean NOT NULL,
     trace       text,
+    head        boolean NOT NULL,
     PRIMARY KEY (destination, position)
 );
 CREATE INDEX letter_waiting ON letter (destination, tenant, instance, position) WHERE NOT dead;
+CREATE INDEX letter_due ON letter (destination, due, position) WHERE head AND NOT dead;
 CREATE INDEX letter_dead ON letter (destination, position) WHERE dead;
 
 CREATE TABLE lease (
