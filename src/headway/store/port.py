@@ -245,6 +245,9 @@ class Claim(Value):
     tenants: tuple[str, ...] = ()
 
 
+ANYTHING = "*"
+"""The topic for those who listen when they may have missed some: there may be something new of any."""
+
 Done = Callable[[BaseException | None], None]
 """Is told that something has ended: with None, or with what went wrong."""
 
@@ -402,7 +405,10 @@ class Store(Protocol):
         """Delete instances that have ended before a time, with their history and asks; answers how many."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Call back with each topic that another process announces, until the store is closed."""
+        """Call back with each topic that another process announces, until the store is closed.
+
+        When some may have been missed, with ANYTHING.
+        """
 
     async def announce(self, topics: Collection[str]) -> None:
         """Tell other processes on the same database that there is something new: a hint, no promise."""
