@@ -239,16 +239,30 @@ async def test_a_settlement_and_a_new_holder_do_not_cross(
 async def test_a_letter_that_is_redriven_meanwhile_is_tried_before_what_follows(
     store: PostgresStore, postgres_address: str
 ) -> None:
-    """A settlement that does not see it yet marks what comes after it, and neither is lost."""
+    """A settlement at the same time waits for it, and neither is lost."""
     await keep(store, letter(1), letter(2, dead=True), letter(3))
     sql, values = redriving(LetterQuery("a"), None)
-    async with someone(postgres_address) as other, other.transaction():
-        await other.execute(sql, *values)
-        await keep(store, delivered=(1,))
-        assert await due(store) == [3]
+    async with someone(postgres_address) as other:
+        async with other.transaction():
+            await other.execute(sql, *values)
+            settling = asyncio.create_task(keep(store, delivered=(1,)))
+            await until_waiting(postgres_address)
+        await settling
     assert await due(store) == [2]
     await keep(store, delivered=(2,))
     assert await due(store) == [3]
+
+
+async def test_whoever_deletes_a_letter_lets_the_next_be_tried(store: PostgresStore) -> None:
+    """Also when it is not a settlement, and neither has seen what the other has done."""
+    await keep(store, *(letter(n) for n in (1, 2, 3)), letter(4, instance="i2"))
+    async with early(store) as transaction:
+        connection = transaction._attempt._connection
+        await connection.fetch("DELETE FROM letter WHERE position = 1")
+        deleting = asyncio.create_task(store._write("DELETE FROM letter WHERE position = 2"))
+        await until_waiting(store._connections._address)
+    await deleting
+    assert await due(store) == [3, 4]
 
 
 class Ear:

@@ -74,44 +74,18 @@ WITH mine AS MATERIALIZED (
 ), reached AS (
     INSERT INTO consumer (name, stamp, position) SELECT $2, $4::bigint, $5::bigint FROM mine
     ON CONFLICT (name) DO UPDATE SET stamp = excluded.stamp, position = excluded.position
-), given AS MATERIALIZED (
-    SELECT * FROM unnest($6::letter_given[]) WHERE EXISTS (SELECT 1 FROM mine)
+), written AS (
+    {LETTER.insert.format(rows="$6::letter_given[]")} WHERE EXISTS (SELECT 1 FROM mine) {LETTER.renewal}
 ), arrived AS (
     DELETE FROM letter USING (
         SELECT found.place FROM unnest($7::bigint[]) AS delivered (position) CROSS JOIN LATERAL (
             SELECT ctid AS place FROM letter WHERE destination = $2 AND position = delivered.position OFFSET 0
         ) AS found WHERE EXISTS (SELECT 1 FROM mine)
-    ) AS found WHERE letter.ctid = found.place RETURNING destination, tenant, instance
-), line AS (
-    SELECT destination, tenant, instance, min(position) AS position FROM (
-        SELECT destination, tenant, instance, CASE WHEN NOT dead THEN position END AS position FROM given
-        UNION ALL SELECT destination, tenant, instance, NULL FROM arrived
-    ) AS changed GROUP BY destination, tenant, instance
-), first AS MATERIALIZED (
-    SELECT line.destination, least(line.position, (
-        SELECT position FROM letter
-        WHERE NOT dead AND destination = line.destination AND tenant = line.tenant
-        AND instance = line.instance AND position <> ALL($7::bigint[])
-        AND (destination, position) NOT IN (SELECT destination, position FROM given)
-        ORDER BY position LIMIT 1
-    )) AS position FROM line
-), written AS (
-    INSERT INTO letter ({listed(LETTER.written)}, head)
-    SELECT {listed(LETTER.written)}, (destination, position) IN (
-        SELECT destination, position FROM first WHERE position IS NOT NULL
-    ) FROM given {LETTER.renewal}, head = excluded.head
-), marked AS (
-    UPDATE letter SET head = true FROM (
-        SELECT found.place FROM first CROSS JOIN LATERAL (
-            SELECT ctid AS place FROM letter
-            WHERE destination = first.destination AND position = first.position AND NOT head
-            AND (destination, position) NOT IN (SELECT destination, position FROM given) OFFSET 0
-        ) AS found
     ) AS found WHERE letter.ctid = found.place
 )
 SELECT count(*) FROM mine
 """
-# A letter that is redriven while others of its instance are settled may come before one that is marked.
+# One that was first is marked still when another comes before it that was dead.
 IS_DUE = f"""
 head AND NOT dead AND due <= {TIME} AND NOT EXISTS (
     SELECT 1 FROM letter AS ahead
@@ -195,7 +169,7 @@ def behind(heads: Sequence[LetterRow], each: int) -> list[Any]:
 def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
     """The statement that gives dead letters all their attempts again."""
     where, found = _dead_letters(query)
-    again = f"dead = false, head = true, attempts = 0, due = {TIME.format(where.bind(now))}"
+    again = f"dead = false, attempts = 0, due = {TIME.format(where.bind(now))}"
     return f"UPDATE letter SET {again} WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
 
 
