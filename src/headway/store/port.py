@@ -151,12 +151,15 @@ class MessageQuery(Value):
     """Which messages to read on from a cursor, in their order; no kinds are all kinds.
 
     No more than `limit` are looked at, whether they are of these kinds and this tenant or not.
+    `early`: those, too, that a transaction under way may still come before. They are for looking at: who
+    reads on from their cursor may miss some.
     """
 
     after: Cursor = Cursor()
     kinds: tuple[str, ...] = ()
     tenant: str | None = None
     limit: int = 100
+    early: bool = False
 
 
 class MessagePage(Value):

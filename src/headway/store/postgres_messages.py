@@ -23,11 +23,13 @@ NOT EXISTS (
     SELECT 1 FROM consumer WHERE (consumer.stamp, consumer.position) < (outbox.stamp, outbox.position)
 )
 """
+THE_LAST = 2**63 - 1
 MOST_BYTES = 64 * 1024 * 1024
 """A page ends with the message that makes its data as large as this."""
 NEXT = f"""
 SELECT stamp, position, octet_length(data) AS size FROM outbox
-WHERE stamp < {BEFORE_ALL_UNDER_WAY} AND (stamp, position) > ($1, $2) ORDER BY stamp, position LIMIT $3
+WHERE stamp < coalesce($4::bigint, {BEFORE_ALL_UNDER_WAY}) AND (stamp, position) > ($1, $2)
+ORDER BY stamp, position LIMIT $3
 """
 WEIGH = f"""
 WITH next AS MATERIALIZED ({NEXT})
@@ -39,7 +41,7 @@ WITH next AS MATERIALIZED ({NEXT})
 SELECT stamp, position FROM (
     SELECT stamp, position, coalesce(sum(size) OVER those_before, 0) AS size_before FROM next
     WINDOW those_before AS (ORDER BY stamp, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-) AS weighed WHERE size_before < $4 ORDER BY stamp DESC, position DESC LIMIT 1
+) AS weighed WHERE size_before < $5 ORDER BY stamp DESC, position DESC LIMIT 1
 """
 LAST_MESSAGE = f"SELECT {BEFORE_ALL_UNDER_WAY}"
 RETIRE = f"""
@@ -107,9 +109,10 @@ CROSS JOIN LATERAL (
 async def read_messages(fetch: Fetch, query: MessageQuery) -> MessagePage:
     """Those that fit among the next messages; the cursor stays where it is when there is none beyond it.
 
-    What is read is known to be complete by then: nothing before the last of them can still be committed.
+    Unless it is asked for early, what is read is known to be complete by then: nothing before the last of
+    them can still be committed.
     """
-    after = (*query.after[:2], query.limit)
+    after = (*query.after[:2], query.limit, THE_LAST if query.early else None)
     found = await fetch(WEIGH, *after)
     if not found:
         return MessagePage([], query.after)
