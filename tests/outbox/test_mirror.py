@@ -23,7 +23,7 @@ from headway.statechart.snapshot import Snapshot
 from headway.statechart.types import Sensitive
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
-from headway.store.port import InstanceQuery, Store
+from headway.store.port import ANYTHING, InstanceQuery, Store
 from headway.store.rows import Cursor, InstanceRow
 from headway.testing import FakeClock
 from tests.engine.tailing import Job, progress
@@ -431,6 +431,21 @@ async def test_a_node_keeps_the_mirror_it_is_given(database: str, redis: RedisPr
     reader = RedisMirror(redis.url)
     assert await reader.read("acme", "a") == found
     await reader.close()
+
+
+@pytest.mark.parametrize("topic", ["events", "messages", ANYTHING])
+async def test_what_another_process_announces_wakes_the_mirror(
+    tmp_path: Path, redis: RedisProcess, topic: str
+) -> None:
+    """A line, a message that may come without one, or a call after which anything may be new."""
+    node = Node(f"sqlite:///{tmp_path}/headway.db", [Run], mirror=RedisMirror(redis.url))
+    assert node.mirror is not None
+    node._heard("timers")
+    assert not node.mirror._woken.is_set()
+    node._heard(topic)
+    assert node.mirror._woken.is_set()
+    if topic == ANYTHING:
+        assert all(service._woken.is_set() for service in node.services)
 
 
 async def test_a_mirror_writes_nothing_to_the_database_for_a_commit(
