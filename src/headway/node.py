@@ -27,7 +27,7 @@ from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
-from headway.store.port import Store
+from headway.store.port import ANYTHING, Store
 from headway.store.sqlite_connection import MEMORY
 from headway.worker.handlers import Handlers
 from headway.worker.rescue import Rescue
@@ -188,9 +188,9 @@ class Node:
     def _heard(self, topic: str) -> None:
         """Another process has something new."""
         for service in self.services:
-            if isinstance(service, WOKEN_BY.get(topic, ())):
+            if topic == ANYTHING or isinstance(service, WOKEN_BY.get(topic, ())):
                 service.wake()
-        if topic == "events" and self.mirror is not None:
+        if topic in {"events", "messages"} and self.mirror is not None:
             self.mirror.wake()
 
     def _warn_of_missing_handlers(self) -> None:

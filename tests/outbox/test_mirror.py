@@ -1,8 +1,12 @@
 """The mirror: what stands in Redis ends up equal to the database, whatever happens to Redis."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+import re
+import shutil
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
 from pydantic import BaseModel
@@ -12,13 +16,19 @@ from headway.codec import decode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.node import Node
-from headway.outbox.destination import UnreachableError
+from headway.outbox.destination import DeliveryError, UnreachableError
 from headway.outbox.mirror import Mirror, Mirrored, RedisMirror
+from headway.outbox.redis import Command
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.types import Sensitive
-from headway.store.port import InstanceQuery, Store
+from headway.store import migrate
+from headway.store.address import database_at, sqlite_path, store_at
+from headway.store.port import ANYTHING, InstanceQuery, Store
 from headway.store.rows import Cursor, InstanceRow
+from headway.testing import FakeClock
+from tests.engine.tailing import Job, progress
 from tests.outbox.redis_server import RedisProcess
+from tests.store.postgres_clients import someone
 
 pytestmark = pytest.mark.mission("ENG-17")
 
@@ -69,6 +79,20 @@ async def mirrored(mirror: Mirror, engine: Engine) -> bool:
     return True
 
 
+class Pruning:
+    """A store during whose answers something is pruned."""
+
+    def __init__(self, store: Store, forgotten: Callable[[], Awaitable[Cursor]]) -> None:
+        self.events, self.history, self.look_up = store.events, store.history, store.look_up
+        self.forgotten = forgotten
+
+
+async def prune(engine: Engine, clock: FakeClock) -> None:
+    """Let go of what has ended."""
+    clock.advance("1h")
+    await engine.store.prune_instances(clock.now(), 100)
+
+
 async def create(engine: Engine, *names: str, tenant: str = "acme") -> None:
     """Create instances."""
     for name in names:
@@ -99,6 +123,21 @@ async def test_a_running_mirror_follows_without_being_told(engine: Engine, redis
         for seq in range(2, 5):
             await engine.send("acme", "a", Run.turn())
             while (shown := await mirror.read("acme", "a")) is None or shown.seq < seq:
+                pass
+
+
+async def test_a_message_without_a_line_wakes_the_mirror(store: Store, redis: RedisProcess) -> None:
+    """How far work has come shows at once, too."""
+    async with Engine(store, [Job]) as engine, asyncio.timeout(60):
+        mirror = Mirror(engine, redis.url)
+        mirror.longest_rest = 3_600
+        await engine.create("acme", "j", Job)
+        async with mirror:
+            while await mirror.read("acme", "j") is None:
+                pass
+            await progress(engine, "j", 0.5)
+            row = await engine.row("acme", "j")
+            while (shown := await mirror.read("acme", "j")) is None or shown.snapshot != row.snapshot:
                 pass
 
 
@@ -158,15 +197,180 @@ async def test_a_redis_that_is_emptied_in_the_middle_of_a_page_gets_all_of_it_an
     """The mirror does not believe that what went before is still there."""
 
     class Interrupted(Mirror):
-        async def _write(self, rows: Sequence[InstanceRow], before: Cursor, after: Cursor) -> None:
+        async def _write(self, rows: Sequence[InstanceRow]) -> None:
             if self.tally["written"] == 3:
                 await redis.ask("FLUSHALL")
-            await super()._write(rows, before, after)
+            await super()._write(rows)
 
     mirror = Interrupted(engine, redis.url, page=3)
     await create(engine, *"abcdefgh")
     await until_idle(mirror)
     await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def copied(address: str) -> str:
+    """A database with all that is in one that nobody has open."""
+    if path := sqlite_path(address):
+        shutil.copy(path, f"{path}.copy")
+        return f"sqlite:///{path}.copy"
+    name, copy = re.search(r"/(\w+)\?", address)[1], f"copy_{uuid4().hex}"  # type: ignore[index]  # it has one
+    async with someone(address.replace(f"/{name}?", "/postgres?")) as admin:
+        await admin.execute(f"CREATE DATABASE {copy} TEMPLATE {name}")
+    return address.replace(f"/{name}?", f"/{copy}?")
+
+
+@pytest.mark.parametrize("turns", [0, 1, 30], ids=["as it was", "shorter", "longer than before"])
+async def test_a_database_that_was_put_back_gets_a_mirror_of_its_own(
+    database: str, redis: RedisProcess, turns: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """What happened after the backup is not shown any more, however far the log has come again meanwhile."""
+    async with database_at(database, create=True) as empty:
+        await migrate.up(empty)
+    async with Engine(store_at(database), [Run]) as engine:
+        await create(engine, "a", "b")
+        await engine.send("acme", "a", Run.turn())
+    backup = await copied(database)
+    async with Engine(store_at(database), [Run]) as engine:
+        await create(engine, "lost")
+        for _ in range(5):
+            await engine.send("acme", "a", Run.turn())
+        mirror = Mirror(engine, redis.url)
+        await until_idle(mirror)
+        assert await mirror.read("acme", "lost")
+        await mirror.stop()
+    async with Engine(store_at(backup), [Run]) as engine:
+        for _ in range(turns):
+            await engine.send("acme", "b", Run.turn())
+        mirror = Mirror(engine, redis.url)
+        await until_idle(mirror)
+        assert await mirrored(mirror, engine)
+        assert await mirror.read("acme", "lost") is None
+        assert "everything anew" in caplog.text
+        caplog.clear()
+        await engine.send("acme", "a", Run.turn())
+        await until_idle(mirror)
+        assert await mirrored(mirror, engine)
+        assert not caplog.messages
+        await mirror.stop()
+
+
+async def test_who_begins_anew_leaves_alone_what_is_not_the_mirrors(
+    engine: Engine, redis: RedisProcess
+) -> None:
+    """Only its own keys are deleted: not another mirror's, nor a stream that is named alike."""
+    mirror, other = Mirror(engine, redis.url, prefix="a*"), Mirror(engine, redis.url, prefix="ab")
+    await create(engine, "x", "y")
+    await until_idle(mirror)
+    await until_idle(other)
+    await redis.ask("XADD", "a*:4:acme:z", "*", "k", "v")
+    await redis.ask("HSET", "a*:4", "k", "v")
+    await redis.ask("SET", "a*:cursor", "what nobody can read")
+    await redis.ask("HSET", "a*:4:acme:gone", "k", "v")
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    assert await mirrored(other, engine)
+    assert await redis.ask("EXISTS", "a*:4:acme:z", "a*:4", "a*:4:acme:gone") == 2
+    await mirror.stop()
+    await other.stop()
+
+
+async def test_what_was_pruned_while_redis_was_away_is_not_shown(
+    engine: Engine, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """No line tells of it any more, so the mirror looks for what is gone; and not again when it has."""
+    mirror = Mirror(engine, redis.url)
+    await create(engine, "a", "b", "c")
+    await until_idle(mirror)
+    await engine.send("acme", "a", Run.finish())
+    await prune(engine, clock)
+    await engine.send("acme", "b", Run.turn())
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    assert await mirror.read("acme", "a") is None
+    assert mirror.tally["swept"] == 1
+    await engine.send("acme", "b", Run.turn())
+    await until_idle(mirror)
+    assert mirror.tally["swept"] == 1
+    await mirror.stop()
+
+
+async def test_what_is_pruned_while_a_page_is_read_is_not_shown(
+    engine: Engine, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """The instance of a line may be gone when it is looked up."""
+    mirror = Mirror(engine, redis.url)
+    await create(engine, "a", "b")
+    await until_idle(mirror)
+    await engine.send("acme", "a", Run.finish())
+    forgotten = engine.store.forgotten
+
+    async def then_prune() -> Cursor:
+        answer = await forgotten()
+        await prune(engine, clock)
+        return answer
+
+    mirror._store = Pruning(engine.store, then_prune)  # type: ignore[assignment]  # all that a page needs
+    await mirror.turn()
+    assert await mirror.read("acme", "a") is None
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_the_last_line_may_be_pruned(
+    engine: Engine, redis: RedisProcess, clock: FakeClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The mirror knows that from a database that was put back, and goes on."""
+    mirror = Mirror(engine, redis.url)
+    await create(engine, "b", "a")
+    await engine.send("acme", "a", Run.finish())
+    await until_idle(mirror)
+    await prune(engine, clock)
+    await until_idle(mirror)
+    await engine.send("acme", "b", Run.turn())
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    assert not caplog.messages
+    assert mirror.tally["written"] == 3
+    await mirror.stop()
+
+
+async def test_what_redis_does_not_take_is_written_when_it_does(engine: Engine, redis: RedisProcess) -> None:
+    """The mirror does not go on past it."""
+    mirror = Mirror(engine, redis.url, page=1)
+    await create(engine, "a")
+    await until_idle(mirror)
+    await create(engine, "b", "c")
+    await redis.ask("SET", mirror.key(("acme", "b")), "somebody else's")
+    for _ in range(2):
+        with pytest.raises(DeliveryError, match="WRONGTYPE"):
+            await until_idle(mirror)
+    with pytest.raises(DeliveryError, match="WRONGTYPE"):
+        await mirror.read("acme", "b")
+    await redis.ask("DEL", mirror.key(("acme", "b")))
+    await until_idle(mirror)
+    assert await mirrored(mirror, engine)
+    await mirror.stop()
+
+
+async def test_large_instances_go_to_redis_a_few_at_a_time(
+    engine: Engine, redis: RedisProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is sent in one go is there within the timeout."""
+    mirror, sizes = Mirror(engine, redis.url), []
+    for name in "abcdefgh":
+        await engine.create("acme", name, Run, context={"user": "ann", "much": "x" * 1_000})
+    run = mirror._server.run
+
+    async def counted(commands: Sequence[Command]) -> list[Any]:
+        sizes.append(sum(len(str(part)) for command in commands for part in command))
+        return await run(commands)
+
+    monkeypatch.setattr(mirror._server, "run", counted)
+    monkeypatch.setattr("headway.outbox.mirror.MOST_BYTES", 8_000)
+    await until_idle(mirror)
+    assert 4_000 < max(sizes) <= 8_100
     assert await mirrored(mirror, engine)
     await mirror.stop()
 
@@ -227,6 +431,21 @@ async def test_a_node_keeps_the_mirror_it_is_given(database: str, redis: RedisPr
     reader = RedisMirror(redis.url)
     assert await reader.read("acme", "a") == found
     await reader.close()
+
+
+@pytest.mark.parametrize("topic", ["events", "messages", ANYTHING])
+async def test_what_another_process_announces_wakes_the_mirror(
+    tmp_path: Path, redis: RedisProcess, topic: str
+) -> None:
+    """A line, a message that may come without one, or a call after which anything may be new."""
+    node = Node(f"sqlite:///{tmp_path}/headway.db", [Run], mirror=RedisMirror(redis.url))
+    assert node.mirror is not None
+    node._heard("timers")
+    assert not node.mirror._woken.is_set()
+    node._heard(topic)
+    assert node.mirror._woken.is_set()
+    if topic == ANYTHING:
+        assert all(service._woken.is_set() for service in node.services)
 
 
 async def test_a_mirror_writes_nothing_to_the_database_for_a_commit(

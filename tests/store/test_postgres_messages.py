@@ -1,23 +1,31 @@
 """Messages on PostgreSQL: a reader misses none and keeps their order, whoever commits when."""
 
 import asyncio
+import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Self
 
 import pytest
 
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Found, MessageQuery, Reads, Settlement, Unit
+from headway.store.port import ANYTHING, Changes, Found, LetterQuery, MessageQuery, Reads, Settlement, Unit
 from headway.store.postgres import PostgresStore
+from headway.store.postgres_listen import Listener
+from headway.store.postgres_messages import redriving
 from headway.store.postgres_unit import Attempt, Past
 from headway.store.rows import Cursor, MessageRow
 from headway.testing.store_contract.acts import Act, writing
-from headway.testing.store_contract.place import HISTORY, MESSAGE, instance
+from headway.testing.store_contract.letters import due, keep
+from headway.testing.store_contract.place import HISTORY, MESSAGE, instance, letter
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-17")
+
+SOCKET = ".s.PGSQL.5432"
 
 
 @pytest.fixture
@@ -228,6 +236,35 @@ async def test_a_settlement_and_a_new_holder_do_not_cross(
     assert await store.consumer("c") is None
 
 
+async def test_a_letter_that_is_redriven_meanwhile_is_tried_before_what_follows(
+    store: PostgresStore, postgres_address: str
+) -> None:
+    """A settlement at the same time waits for it, and neither is lost."""
+    await keep(store, letter(1), letter(2, dead=True), letter(3))
+    sql, values = redriving(LetterQuery("a"), None)
+    async with someone(postgres_address) as other:
+        async with other.transaction():
+            await other.execute(sql, *values)
+            settling = asyncio.create_task(keep(store, delivered=(1,)))
+            await until_waiting(postgres_address)
+        await settling
+    assert await due(store) == [2]
+    await keep(store, delivered=(2,))
+    assert await due(store) == [3]
+
+
+async def test_whoever_deletes_a_letter_lets_the_next_be_tried(store: PostgresStore) -> None:
+    """Also when it is not a settlement, and neither has seen what the other has done."""
+    await keep(store, *(letter(n) for n in (1, 2, 3)), letter(4, instance="i2"))
+    async with early(store) as transaction:
+        connection = transaction._attempt._connection
+        await connection.fetch("DELETE FROM letter WHERE position = 1")
+        deleting = asyncio.create_task(store._write("DELETE FROM letter WHERE position = 2"))
+        await until_waiting(store._connections._address)
+    await deleting
+    assert await due(store) == [3, 4]
+
+
 class Ear:
     """Hears topics, and can be waited for."""
 
@@ -255,7 +292,7 @@ async def test_what_another_process_announces_is_heard(store: PostgresStore, pos
 
 
 async def test_a_listener_that_was_cut_off_hears_again(store: PostgresStore, postgres_address: str) -> None:
-    """Its connection is made anew; what was said in between is lost, as a hint may be."""
+    """Its connection is made anew; what was said in between is lost, so anything may be new."""
     ear = Ear()
     await store.listen(ear)
     async with someone(postgres_address) as admin, opened(postgres_address) as second, asyncio.timeout(60):
@@ -263,9 +300,74 @@ async def test_a_listener_that_was_cut_off_hears_again(store: PostgresStore, pos
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE application_name = 'headway' AND query LIKE 'LISTEN%'"
         )
-        while ear.heard.empty():
-            await second.announce(["again"])
-    assert await ear.heard.get() == "again"
+        assert await ear.heard.get() == ANYTHING
+        await second.announce(["again"])
+        assert await ear.heard.get() == "again"
+
+
+class Proxy:
+    """Stands before a server's socket, and can leave those who have come in silence."""
+
+    def __init__(self, address: str, folder: Path) -> None:
+        self.address = re.sub(r"host=[^&]+", f"host={folder}", address)
+        self._server = Path(re.search(r"host=([^&]+)", address)[1]) / SOCKET  # type: ignore[index]  # it has one
+        self._socket = folder / SOCKET
+        self._pipes: list[asyncio.Task[None]] = []
+        self._writers: list[asyncio.StreamWriter] = []
+
+    async def __aenter__(self) -> Self:
+        """Take connections."""
+        self._door = await asyncio.start_unix_server(self._connect, self._socket)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """End them."""
+        self.freeze()
+        self._door.close()
+        for writer in self._writers:
+            writer.close()
+
+    def freeze(self) -> None:
+        """Forward no more of what there is, and end nothing."""
+        for pipe in self._pipes:
+            pipe.cancel()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        their_reader, their_writer = await asyncio.open_unix_connection(self._server)
+        self._writers += (writer, their_writer)
+        for source, target in ((reader, their_writer), (their_reader, writer)):
+            self._pipes.append(asyncio.create_task(_forward(source, target)))
+
+
+async def _forward(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+    while data := await source.read(65_536):
+        target.write(data)
+        await target.drain()
+    target.close()
+
+
+async def test_a_listener_whose_connection_is_dead_in_silence_notices(
+    postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It asks now and then whether somebody is there, and connects anew when nobody answers."""
+    ear = Ear()
+    monkeypatch.setattr("headway.store.postgres_listen.CHECKED_EVERY", 0.01)
+    async with (
+        Proxy(postgres_address, tmp_path) as proxy,
+        opened(postgres_address) as other,
+        asyncio.timeout(60),
+    ):
+        listener = Listener(proxy.address)
+        await listener.listen(ear)
+        await other.announce(["first"])
+        assert await ear.heard.get() == "first"
+        monkeypatch.setattr("headway.store.postgres_listen.PATIENCE", 0.01)
+        proxy.freeze()
+        assert await ear.heard.get() == ANYTHING
+        await other.announce(["second"])
+        while await ear.heard.get() != "second":
+            pass
+        await listener.close()
 
 
 async def test_a_closed_store_hears_nothing_and_leaves_no_connection(postgres_address: str) -> None:

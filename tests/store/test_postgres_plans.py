@@ -4,27 +4,31 @@ import asyncio
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from itertools import product
 from typing import Any
 
 import pytest
 
 from headway.codec import replace
 from headway.store import migrate, postgres_asks, postgres_instances, postgres_leases, postgres_writes
-from headway.store.port import EventQuery, InstanceQuery, Reads, Settlement, WorkQuery
+from headway.store.port import EventQuery, InstanceQuery, LetterQuery, Reads, Settlement, WorkQuery
 from headway.store.postgres import NEXT_TIMER, PostgresStore, postgres_database
 from headway.store.postgres_events import page_of_events
-from headway.store.postgres_messages import SETTLE, settling
+from headway.store.postgres_messages import SETTLE, page_of_letters, settling
 from headway.store.postgres_reads import reading
 from headway.store.rows import Cursor
 from headway.testing.store_contract.acts import KEY, counted, found, writing
-from headway.testing.store_contract.place import instance
+from headway.testing.store_contract.events import THERE
+from headway.testing.store_contract.letters import due, keep
+from headway.testing.store_contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
+from headway.testing.store_contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-17")
 
-PRIMARY_KEYS = re.compile(r"\w+_pkey|outbox_live")
-"""With the one that is in their place for the live messages in the log of events."""
+PRIMARY_KEYS = re.compile(r"\w+_pkey|outbox_live|letter_waiting")
+"""With those that are in their place for the live messages in the log of events and for letters in line."""
 INDEX_USED = re.compile(r"(?:Index Scan(?: Backward)?|Index Only Scan(?: Backward)?) (?:using|on) (\w+)")
 ATTEMPTS = [("acme", "w1", 1)]
 LISTS: list[Any] = [[] for _ in postgres_writes.WRITES]
@@ -60,12 +64,27 @@ IN_ORDER: dict[str, tuple[str, list[Any], str]] = {
         "instance_ended",
     ),
     "the next timer": (NEXT_TIMER, [], "timer_by_due"),
+    "letters that are due": (
+        *page_of_letters(LetterQuery("d", dead=False, due=True), None),
+        "letter_due",
+    ),
 }
 
 
 @pytest.fixture(scope="module")
 def empty_address(postgres_server: PostgresServer) -> str:
     """A database that PostgreSQL knows to be empty, so that all plans seem to cost the same."""
+    return made(postgres_server)
+
+
+@pytest.fixture
+def new_address(postgres_server: PostgresServer) -> str:
+    """One in which no rows have been, so that no index has entries of rows that are gone."""
+    return made(postgres_server)
+
+
+def made(postgres_server: PostgresServer) -> str:
+    """A new database."""
     address = postgres_server.new_database()
 
     async def make() -> None:
@@ -141,10 +160,65 @@ async def test_a_step_that_keeps_the_status_writes_no_index(postgres_address: st
     assert in_place >= 18  # when a page is full, the next version goes to another
 
 
-async def _entries_read(store: PostgresStore) -> int:
+@pytest.mark.parametrize("lines", [1, 20, 2_000])
+async def test_letters_that_wait_are_not_looked_at_for_those_that_are_due(
+    new_address: str, lines: int
+) -> None:
+    """Neither what waits behind the first of its instance, nor a first that is not due yet."""
+    rows = [
+        letter(n, instance=f"i{n % lines}", due=NEVER if n <= lines else LONG_AGO) for n in range(1, 2_001)
+    ]
+    async with opened(new_address, pool_size=1) as store:
+        await keep(store, *rows)
+        before = await _entries_read(store, "letter")
+        assert await due(store) == []
+        assert await _entries_read(store, "letter") - before <= 20
+        await keep(store, delivered=(1,))
+        before = await _entries_read(store, "letter")
+        assert await due(store) == ([1 + lines] if lines < 2_000 else [])
+        assert await _entries_read(store, "letter") - before <= 20
+
+
+@pytest.mark.mission("ENG-15")
+async def test_a_page_of_events_for_somebody_looks_at_a_part_of_the_log(
+    new_address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who is behind and wants little of it comes forward page by page."""
+    monkeypatch.setattr("headway.store.postgres_events.WINDOW", 50)
+    async with opened(new_address, pool_size=1) as store:
+        await store.run(writing(created=[instance()], history=[HISTORY] * 2_000))
+        query, pages = EventQuery(tenant="acme", owner="nobody", limit=10), 0
+        while True:
+            before = await _entries_read(store, "history")
+            page = await store.events(query)
+            assert await _entries_read(store, "history") - before <= 120
+            pages += 1
+            assert not page.events
+            assert page.cursor > query.after
+            if page.complete:
+                break
+            query = replace(query, after=page.cursor)
+        assert pages == 41
+
+
+@pytest.mark.mission("ENG-15")
+@pytest.mark.parametrize(("wanted", "expected"), FILTERS, ids=str)
+async def test_no_event_falls_between_two_parts_of_the_log(
+    postgres_address: str, monkeypatch: pytest.MonkeyPatch, wanted: dict[str, Any], expected: str
+) -> None:
+    """Wherever a part ends: among lines, among live messages, or between them."""
+    async with opened(postgres_address, pool_size=1) as store:
+        await store.run(writing(created=THERE))
+        await take_steps(store, [*STEPS, *LATER])
+        for limit, window in product((1, 2, 3), (1, 2, 3)):
+            monkeypatch.setattr("headway.store.postgres_events.WINDOW", window)
+            assert said(await log_from(store, Cursor(), limit=limit, **wanted)) == expected
+
+
+async def _entries_read(store: PostgresStore, table: str = "instance") -> int:
     await store._fetch("SELECT pg_stat_force_next_flush()")
     [(count,)] = await store._fetch(
-        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = 'instance'"
+        "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = $1", table
     )
     return int(count)
 

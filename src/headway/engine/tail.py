@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import re
 from collections import deque
 from collections.abc import Iterator
@@ -11,6 +12,7 @@ from weakref import WeakSet
 
 from headway.codec import replace
 from headway.engine.engine import Engine
+from headway.engine.service import LOG
 from headway.engine.watching import WatchingService
 from headway.errors import InputError
 from headway.store.port import Changes, EventPage, EventQuery
@@ -22,6 +24,8 @@ REMEMBERED_CHARACTERS = 16_000_000
 MOST_WAITING = 256
 SHORTEST_LOOK = 0.002
 LONGEST_LOOK = 0.05
+LONG_HELD_BACK = 10.0
+"""After so many seconds in which a transaction holds the log back, a line tells of it."""
 
 Place = tuple[str, str | None]
 """What an event and those who follow it have in common: a property, and its value."""
@@ -52,6 +56,7 @@ class Tail(WatchingService):
         self._attending: WeakSet[Follower] = WeakSet()
         self._joined: dict[Place, WeakSet[Follower]] = {}
         self._look_again: float | None = None
+        self._held_back_since: float | None = None
 
     def follow(
         self,
@@ -92,6 +97,7 @@ class Tail(WatchingService):
         page = await self._store.events(EventQuery(after=end, limit=self._page))
         for event in page.events:
             self._hand_over(event)
+        self._tell_of_delay(stands_still=page.held_back and page.cursor == end)
         self._end = page.cursor
         self.tally["events"] += len(page.events)
         self._look_again = self._when_to_look_again(page)
@@ -112,6 +118,20 @@ class Tail(WatchingService):
     def _sleep(self) -> None:
         self._end = self._look_again = None
         self._joined.clear()
+
+    def _tell_of_delay(self, *, stands_still: bool) -> None:
+        """Say once that the log does not go on though there is more."""
+        now = asyncio.get_running_loop().time()
+        if not stands_still:
+            self._held_back_since = None
+        elif self._held_back_since is None:
+            self._held_back_since = now
+        elif now - self._held_back_since >= LONG_HELD_BACK:
+            self._held_back_since = math.inf
+            LOG.warning(
+                "tail: a transaction that is open since long holds the log back: followers, relays and the"
+                " mirror wait until it ends"
+            )
 
     def _when_to_look_again(self, page: EventPage) -> float | None:
         if not page.held_back:

@@ -153,14 +153,14 @@ class Relay(WatchingService):
     async def lag(self, tenant: str | None = None) -> float:
         """For how many seconds the first message waits that the destination has not got to.
 
-        What is not wanted is passed over, up to a bound.
+        What is not wanted is passed over, up to a bound. What a transaction under way holds back waits, too.
         """
         cursor, wants = await self._store.consumer(self._consumer), self.destination.wants
         for limit in LOOKS:
             if cursor is None:
                 break
-            query = MessageQuery(cursor, wants.kinds, wants.tenant if tenant is None else tenant, limit)
-            page = await self._store.messages(query)
+            whose = wants.tenant if tenant is None else tenant
+            page = await self._store.messages(MessageQuery(cursor, wants.kinds, whose, limit, early=True))
             waiting = wants.of(page.messages)
             if waiting:
                 return max(0.0, (await self._store.now() - waiting[0].at).total_seconds())

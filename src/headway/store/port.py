@@ -153,12 +153,15 @@ class MessageQuery(Value):
     """Which messages to read on from a cursor, in their order; no kinds are all kinds.
 
     No more than `limit` are looked at, whether they are of these kinds and this tenant or not.
+    `early`: those, too, that a transaction under way may still come before. They are for looking at: who
+    reads on from their cursor may miss some.
     """
 
     after: Cursor = Cursor()
     kinds: tuple[str, ...] = ()
     tenant: str | None = None
     limit: int = 100
+    early: bool = False
 
 
 class MessagePage(Value):
@@ -246,6 +249,9 @@ class Claim(Value):
     handlers: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
 
+
+ANYTHING = "*"
+"""The topic for those who listen when they may have missed some: there may be something new of any."""
 
 Done = Callable[[BaseException | None], None]
 """Is told that something has ended: with None, or with what went wrong."""
@@ -407,7 +413,10 @@ class Store(Protocol):
         """Delete instances that have ended before a time, with their history and asks; answers how many."""
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Call back with each topic that another process announces, until the store is closed."""
+        """Call back with each topic that another process announces, until the store is closed.
+
+        When some may have been missed, with ANYTHING.
+        """
 
     async def announce(self, topics: Collection[str]) -> None:
         """Tell other processes on the same database that there is something new: a hint, no promise."""

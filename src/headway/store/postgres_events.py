@@ -21,10 +21,14 @@ HORIZON = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
 LAST_EVENT = f"SELECT {HORIZON}"
 # OFFSET 0: a look into the index for each line, whatever the planner believes about the table.
 OWN = (
-    "CROSS JOIN LATERAL (SELECT chart, owner, parent FROM instance"
+    "CROSS JOIN LATERAL (SELECT tenant AS whose, id AS which, chart, owner, parent FROM instance"
     " WHERE tenant = told.tenant AND id = told.instance OFFSET 0) AS own"
 )
 IS_LIVE = "kind = 'live'"
+WINDOW = 1_000
+"""So many lines and messages are looked at for those that fit a query."""
+FIRST = "ORDER BY stamp, position LIMIT"
+THE_END = Cursor(*[2**63 - 1] * 3)
 HELD_BACK = (
     f"EXISTS (SELECT 1 FROM {HISTORY.name} WHERE stamp >= {HORIZON})"
     f" OR EXISTS (SELECT 1 FROM {MESSAGE.name} WHERE stamp >= {HORIZON} AND {IS_LIVE})"
@@ -46,35 +50,62 @@ LIVE = f"true, {WHOSE}, {', '.join(['NULL'] * len(HISTORY.columns))}, {listed(ME
 def page_of_events(query: EventQuery) -> tuple[str, list[Any]]:
     """The statement that answers with the horizon in each row, and one row at least."""
     where = Where()
-    where.add(f"stamp < {HORIZON}")
-    wanted = ("tenant", "instance", "chart", "owner", "parent")
-    where.equal(**{name: getattr(query, name) for name in wanted})
     limit = where.bind(query.limit)
     stamp, position, message = query.after
-    lines = where.bound("(stamp, position) > ({}, {})", stamp, position)
+    lines = f"stamp < {HORIZON} AND {where.bound('(stamp, position) > ({}, {})', stamp, position)}"
     # Before its messages come all lines of a stamp: who is among these has seen none of them.
-    live = where.bound("(stamp, position) > ({}, {})", stamp, message if position >= AFTER_LINES else 0)
-    rest = f"ORDER BY stamp, position LIMIT {limit}"
+    seen = message if position >= AFTER_LINES else 0
+    live = f"{IS_LIVE} AND stamp < {HORIZON} AND {where.bound('(stamp, position) > ({}, {})', stamp, seen)}"
+    window = _window(query, lines, live)
+    where.equal(chart=query.chart, owner=query.owner, parent=query.parent)
+    if _is_of_one_instance(query):
+        where.equal(tenant=query.tenant, instance=query.instance)
+    else:  # not by the index of instances, which would sort all that the tenant ever had
+        where.equal(whose=query.tenant, which=query.instance)
     page = (
         f"(SELECT stamp AS at_stamp, position AS at_position, {LINE}"
-        f" FROM {HISTORY.name} AS told {OWN} {where} AND {lines} {rest})"
+        f" FROM {HISTORY.name} AS told {OWN} {where} AND {lines}"
+        " AND (stamp, position) <= ((SELECT stamp FROM last), (SELECT position FROM last))"
+        f" {FIRST} {limit})"
         f" UNION ALL (SELECT stamp, position, {LIVE}"
-        f" FROM {MESSAGE.name} AS told {OWN} {where} AND {IS_LIVE} AND {live} {rest})"
+        f" FROM {MESSAGE.name} AS told {OWN} {where} AND {live}"
+        " AND (stamp, position) <= ((SELECT stamp FROM last), (SELECT message FROM last))"
+        f" {FIRST} {limit})"
     )
     return (
-        f"SELECT edge.horizon, {HELD_BACK} AS held_back, page.*"
-        f" FROM (SELECT {HORIZON} AS horizon) AS edge"
-        f" LEFT JOIN ({page} ORDER BY 1, 3, 2 LIMIT {limit}) AS page ON true"
+        f"WITH last AS MATERIALIZED ({window})"
+        f" SELECT {HORIZON} AS horizon, {HELD_BACK} AS held_back, last.*, page.*"
+        f" FROM last LEFT JOIN ({page} ORDER BY 1, 3, 2 LIMIT {limit}) AS page ON true"
         " ORDER BY page.at_stamp, page.is_live, page.at_position"
     ), where.values
 
 
+def _window(query: EventQuery, lines: str, live: str) -> str:
+    """The query for where to stop looking; an index leads to what one instance has, and all have no need."""
+    end = "SELECT {}::bigint AS stamp, {}::bigint AS position, {}::bigint AS message".format(*THE_END)
+    if _is_of_one_instance(query) or query == EventQuery(query.after, limit=query.limit):
+        return end
+    last = f"{FIRST} 1 OFFSET {max(query.limit, WINDOW) - 1}"
+    return (
+        f"SELECT * FROM ({end}"
+        f" UNION ALL (SELECT stamp, position, 0 FROM {HISTORY.name} WHERE {lines} {last})"
+        f" UNION ALL (SELECT stamp, {AFTER_LINES}, position FROM {MESSAGE.name} WHERE {live} {last})"
+        ") AS ends ORDER BY stamp, position, message LIMIT 1"
+    )
+
+
+def _is_of_one_instance(query: EventQuery) -> bool:
+    return query.instance is not None and query.tenant is not None
+
+
 def event_page(query: EventQuery, records: Sequence[Sequence[Any]]) -> EventPage:
     """Events, and where to read on: after the last one, or at the horizon when these are all."""
-    horizon, held_back, *_ = records[0]
-    events = [_event(*record[4:]) for record in records if record[4] is not None]
+    horizon, held_back, *last = records[0][:5]
+    events = [_event(*record[7:]) for record in records if record[7] is not None]
     if events and len(events) == query.limit:
         return EventPage(events, events[-1].cursor, complete=False, held_back=held_back)
+    if (end := Cursor(*last)) != THE_END:
+        return EventPage(events, end, complete=False, held_back=held_back)
     return EventPage(events, max(query.after, Cursor(horizon)), complete=True, held_back=held_back)
 
 

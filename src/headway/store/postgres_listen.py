@@ -8,12 +8,15 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
+from headway.store.port import ANYTHING
 from headway.store.postgres_connection import DATABASE_ERRORS, PATIENCE, connect
 
 CHANNEL = "headway"
 ANNOUNCE = "SELECT pg_notify($1, $2 || ' ' || topic) FROM unnest($3::text[]) AS topic"
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
+CHECKED_EVERY = 15.0
+"""So many seconds may pass before a connection is asked whether it is still there: its end may be silent."""
 
 
 class Listener:
@@ -28,7 +31,10 @@ class Listener:
         self._tried = asyncio.Event()
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Call back with each topic; comes back when it hears, or has to try again."""
+        """Call back with each topic; comes back when it hears, or has to try again.
+
+        One that hears again after it did not calls back with ANYTHING.
+        """
         self._callbacks.append(heard)
         if self._task is None:
             self._tried.clear()
@@ -62,8 +68,10 @@ class Listener:
         try:
             raw.add_termination_listener(lambda _: lost.set())
             await raw.add_listener(CHANNEL, self._hear)
+            if self._tried.is_set():
+                self._tell(ANYTHING)
             self._tried.set()
-            await lost.wait()
+            await _stay(raw, lost)
         finally:
             with suppress(*DATABASE_ERRORS):  # it is gone either way
                 await raw.close(timeout=PATIENCE)
@@ -71,5 +79,22 @@ class Listener:
     def _hear(self, _connection: Any, _pid: int, _channel: str, said: str) -> None:
         name, _, topic = said.partition(" ")
         if name != self.name:
-            for callback in self._callbacks:
-                callback(topic)
+            self._tell(topic)
+
+    def _tell(self, topic: str) -> None:
+        for callback in self._callbacks:
+            callback(topic)
+
+
+async def _stay(raw: Any, lost: asyncio.Event) -> None:
+    """Come back when a connection is lost; raises an error of the database when it does not answer."""
+    while not lost.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CHECKED_EVERY):
+                await lost.wait()
+                return
+        try:
+            await raw.execute("SELECT 1", timeout=PATIENCE)
+        except BaseException:
+            raw.terminate()  # nobody is there to say goodbye to
+            raise

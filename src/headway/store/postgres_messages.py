@@ -23,11 +23,13 @@ NOT EXISTS (
     SELECT 1 FROM consumer WHERE (consumer.stamp, consumer.position) < (outbox.stamp, outbox.position)
 )
 """
+THE_LAST = 2**63 - 1
 MOST_BYTES = 64 * 1024 * 1024
 """A page ends with the message that makes its data as large as this."""
 NEXT = f"""
 SELECT stamp, position, octet_length(data) AS size FROM outbox
-WHERE stamp < {BEFORE_ALL_UNDER_WAY} AND (stamp, position) > ($1, $2) ORDER BY stamp, position LIMIT $3
+WHERE stamp < coalesce($4::bigint, {BEFORE_ALL_UNDER_WAY}) AND (stamp, position) > ($1, $2)
+ORDER BY stamp, position LIMIT $3
 """
 WEIGH = f"""
 WITH next AS MATERIALIZED ({NEXT})
@@ -39,7 +41,7 @@ WITH next AS MATERIALIZED ({NEXT})
 SELECT stamp, position FROM (
     SELECT stamp, position, coalesce(sum(size) OVER those_before, 0) AS size_before FROM next
     WINDOW those_before AS (ORDER BY stamp, position ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
-) AS weighed WHERE size_before < $4 ORDER BY stamp DESC, position DESC LIMIT 1
+) AS weighed WHERE size_before < $5 ORDER BY stamp DESC, position DESC LIMIT 1
 """
 LAST_MESSAGE = f"SELECT {BEFORE_ALL_UNDER_WAY}"
 RETIRE = f"""
@@ -77,13 +79,17 @@ WITH mine AS MATERIALIZED (
 ), written AS (
     {LETTER.insert.format(rows="$6::letter_given[]")} WHERE EXISTS (SELECT 1 FROM mine) {LETTER.renewal}
 ), arrived AS (
-    DELETE FROM letter
-    WHERE destination = $2 AND position = ANY($7::bigint[]) AND EXISTS (SELECT 1 FROM mine)
+    DELETE FROM letter USING (
+        SELECT found.place FROM unnest($7::bigint[]) AS delivered (position) CROSS JOIN LATERAL (
+            SELECT ctid AS place FROM letter WHERE destination = $2 AND position = delivered.position OFFSET 0
+        ) AS found WHERE EXISTS (SELECT 1 FROM mine)
+    ) AS found WHERE letter.ctid = found.place
 )
 SELECT count(*) FROM mine
 """
-FIRST_OF_ITS_INSTANCE = f"""
-NOT dead AND due <= {TIME} AND NOT EXISTS (
+# One that was first is marked still when another comes before it that was dead.
+IS_DUE = f"""
+head AND NOT dead AND due <= {TIME} AND NOT EXISTS (
     SELECT 1 FROM letter AS ahead
     WHERE ahead.destination = letter.destination AND ahead.tenant = letter.tenant
     AND ahead.instance = letter.instance AND ahead.position < letter.position AND NOT ahead.dead
@@ -103,9 +109,10 @@ CROSS JOIN LATERAL (
 async def read_messages(fetch: Fetch, query: MessageQuery) -> MessagePage:
     """Those that fit among the next messages; the cursor stays where it is when there is none beyond it.
 
-    What is read is known to be complete by then: nothing before the last of them can still be committed.
+    Unless it is asked for early, what is read is known to be complete by then: nothing before the last of
+    them can still be committed.
     """
-    after = (*query.after[:2], query.limit)
+    after = (*query.after[:2], query.limit, THE_LAST if query.early else None)
     found = await fetch(WEIGH, *after)
     if not found:
         return MessagePage([], query.after)
@@ -140,14 +147,19 @@ def settling(settlement: Settlement, now: datetime | None) -> list[Any]:
 
 
 def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set; a page ends with a position, whoever shares that."""
+    """The statement for the filters that are set; a page ends with a position, whoever shares that.
+
+    Of what is due it has the longest due.
+    """
     where = _letters(query)
     if query.dead is not None:
         where.add("dead" if query.dead else "NOT dead")
     if query.due:
-        where.add(FIRST_OF_ITS_INSTANCE, now)
-    limit = where.bind(query.limit)
-    page = f"{LETTER.select} {where} ORDER BY position FETCH FIRST {limit} ROWS WITH TIES"
+        where.add(IS_DUE, now)
+    order = (
+        "due, position FETCH FIRST {} ROWS ONLY" if query.due else "position FETCH FIRST {} ROWS WITH TIES"
+    )
+    page = f"{LETTER.select} {where} ORDER BY {order.format(where.bind(query.limit))}"
     return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
 
 

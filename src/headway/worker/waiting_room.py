@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Self
 
 from headway.engine.engine import Engine
-from headway.store.port import Changes, Claim
+from headway.store.port import ANYTHING, Changes, Claim
 from headway.store.rows import WorkRow
 
 LOOKS_EVERY = 1.0
@@ -67,7 +67,7 @@ class WaitingRoom:
                 return
 
     def _heard(self, topic: str) -> None:
-        if topic == "work":
+        if topic in {"work", ANYTHING}:
             self.call_all()
 
     def call_all(self) -> None:

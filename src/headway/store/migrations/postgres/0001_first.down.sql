@@ -6,3 +6,4 @@ DROP TYPE
 DROP TABLE
     counter, record, idempotency, pace, lease, letter, consumer, forgotten, outbox, ask_audience, ask, work, timer,
     history, instance, chart_version;
+DROP FUNCTION mark_heads();

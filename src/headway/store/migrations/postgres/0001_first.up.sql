@@ -179,7 +179,8 @@ CREATE TABLE consumer (
     position bigint NOT NULL
 );
 
--- Messages that a destination has not taken at once.
+-- Messages that a destination has not taken at once. `head`: it is the first that waits of its instance, or was;
+-- so that what is due is found among these, not among all that wait.
 CREATE TABLE letter (
     destination text COLLATE "C" NOT NULL,
     tenant      text COLLATE "C" NOT NULL,
@@ -195,9 +196,11 @@ CREATE TABLE letter (
     error       text NOT NULL,
     dead        boolean NOT NULL,
     trace       text,
+    head        boolean NOT NULL DEFAULT false,
     PRIMARY KEY (destination, position)
 );
 CREATE INDEX letter_waiting ON letter (destination, tenant, instance, position) WHERE NOT dead;
+CREATE INDEX letter_due ON letter (destination, due, position) WHERE head AND NOT dead;
 CREATE INDEX letter_dead ON letter (destination, position) WHERE dead;
 
 CREATE TABLE lease (
@@ -288,6 +291,32 @@ CREATE TYPE letter_given AS (
     position bigint, attempts bigint, due timestamptz, error text, dead boolean, trace text
 );
 CREATE TYPE chart_given AS (chart text, version bigint, hash text, document text, stored_at timestamptz);
+
+-- Marks the first that waits in each line of letters that has changed, whoever has changed it. Who comes second
+-- waits, and then sees what the first has done.
+CREATE FUNCTION mark_heads() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM changed) THEN
+        RETURN NULL;
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('headway letters ' || destination, 0))
+    FROM (SELECT DISTINCT destination FROM changed ORDER BY destination) AS touched;
+    UPDATE letter SET head = true FROM (
+        SELECT first.place FROM (SELECT DISTINCT destination, tenant, instance FROM changed) AS line
+        CROSS JOIN LATERAL (
+            SELECT ctid AS place, head FROM letter
+            WHERE NOT dead AND destination = line.destination AND tenant = line.tenant AND instance = line.instance
+            ORDER BY position LIMIT 1
+        ) AS first WHERE NOT first.head
+    ) AS found WHERE letter.ctid = found.place;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER letter_inserted AFTER INSERT ON letter REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION mark_heads();
+CREATE TRIGGER letter_updated AFTER UPDATE ON letter REFERENCING NEW TABLE AS changed
+    FOR EACH STATEMENT WHEN (pg_trigger_depth() = 0) EXECUTE FUNCTION mark_heads();
+CREATE TRIGGER letter_deleted AFTER DELETE ON letter REFERENCING OLD TABLE AS changed
+    FOR EACH STATEMENT EXECUTE FUNCTION mark_heads();
 
 -- Ends a statement that has found a row changed since it was read; the store reads again.
 CREATE FUNCTION start_over() RETURNS boolean LANGUAGE plpgsql AS $$
