@@ -169,7 +169,7 @@ async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
     assert not await letters(store)
 
 
-async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store, clock: FakeClock) -> None:
+async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store) -> None:
     """However many instances are refused, a destination that takes messages is not left alone."""
     refused = [f"r{number}" for number in range(3 * IN_A_ROW)]
     for name in refused:

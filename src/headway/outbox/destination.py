@@ -40,7 +40,7 @@ class PermanentError(DeliveryError):
 
 
 class UnfinishedError(DeliveryError):
-    """A destination has done a part of it, and goes on when others have had their turn; no attempt is lost."""
+    """A destination has done a part of it, and goes on when others have had their turn: no failure."""
 
 
 class Message(Plain):

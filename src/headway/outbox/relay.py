@@ -18,7 +18,7 @@ from headway.outbox.probe import Probe
 from headway.outbox.round import Round, key_of
 from headway.outbox.waiting import MOST_WAITING, Waiting
 from headway.store.port import Changes, LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
-from headway.store.rows import Cursor, LetterRow
+from headway.store.rows import Cursor, Key, LetterRow
 
 LEASE = "30s"
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
@@ -97,7 +97,7 @@ class Relay(WatchingService):
         )
         if is_probing:
             return await self._one_of(due)
-        # What nobody has tried goes first: while it is all that can go at once, more of it would only pile up.
+        # What nobody has tried goes first: while that is as much as can go at once, more would only pile up.
         untried = sum(not row.attempts for row in due)
         page = await self._new() if untried < limit else self._nothing
         return [*due, *await self._behind(due, limit)], page
@@ -142,7 +142,7 @@ class Relay(WatchingService):
         )
 
     async def _first_with_others(self, page: MessagePage) -> MessagePage | None:
-        """This page or one behind it, with a message of somebody who does not wait."""
+        """A page, or one behind it, with a message of somebody who does not wait."""
         wants, waiting = self.destination.wants, self._waiting
         for _ in range(MOST_SEARCHED):
             if waiting.has_others(page, wants):
