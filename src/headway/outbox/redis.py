@@ -329,8 +329,9 @@ def _explained(said: str) -> Exception:
 def _failure(error: Exception) -> DeliveryError:
     """What an error of the client means: Redis may be away, or unable to write anything at present."""
     said = f"Redis: {type(error).__name__}: {error}"
-    # The client names the command first when there are several.
-    first_word = str(error).rpartition("caused error: ")[2].partition(" ")[0]
+    # When there are several commands the client says first which of them it was.
+    answer = str(error).rpartition("caused error: ")[2].lstrip("('\"")
+    first_word = answer.partition(" ")[0]
     if isinstance(error, (*GONE, *UNFIT)) or first_word in UNFIT_WORDS:
         return UnreachableError(said, after=REST_SECONDS)
     return DeliveryError(said)
