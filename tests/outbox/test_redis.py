@@ -278,18 +278,16 @@ TWINS = [
 @pytest.mark.parametrize(("template", "one", "other"), TWINS, ids=[row[0] for row in TWINS])
 def test_no_two_tenants_share_a_name(template: str, one: tuple[str, str], other: tuple[str, str]) -> None:
     """A value that holds the end of its field is refused, up to that of the tenant."""
-    filled = set()
-    refused = 0
+    outcomes = set()
     for tenant, user in (one, other):
         text = json.dumps({"userId": user})
         message = Message("m", tenant, "i", "live", "n", FakeClock().now(), text)
         try:
-            filled.add(Template(template).fill(message))
-        except PermanentError as error:
-            refused += 1
-            assert "where it ends" in str(error)
-    assert len(filled) + refused == 2
-    assert refused > 0
+            outcomes.add(Template(template).fill(message))
+        except PermanentError:
+            outcomes.add(f"refused to {tenant}")
+    assert len(outcomes) == 2
+    assert any(outcome.startswith("refused") for outcome in outcomes)
 
 
 def test_values_behind_the_tenant_are_free() -> None:

@@ -373,7 +373,9 @@ async def test_names_that_hang_hold_up_no_other_endpoint(monkeypatch: pytest.Mon
                 assert all("has not answered within 0.05 s" in str(error) for error in outcomes)
             await quick.deliver(message())
             assert len(receiver.requests) == 1
-            assert sorted(asked) == sorted(["quick.example.com", *(f"slow{n}.example.com" for n in range(40))])
+            assert sorted(asked) == sorted(
+                ["quick.example.com", *(f"slow{n}.example.com" for n in range(40))]
+            )
         finally:
             ends.set()
         for each in (*slow, quick):

@@ -36,8 +36,8 @@ SPECIAL = tuple(
 class Resolver:
     """Finds the addresses of hosts' names as the system does, each name on a thread of its own.
 
-    A lookup cannot be ended, so whoever asks for the name meanwhile waits for the same one: a name whose server
-    hangs takes one thread, and holds up nobody who asks for another.
+    A lookup cannot be ended, so whoever asks for the name meanwhile waits for the same one: a name whose
+    server hangs takes one thread, and holds up nobody who asks for another.
     """
 
     def __init__(self) -> None:

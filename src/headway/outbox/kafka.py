@@ -161,7 +161,7 @@ class Kafka:
                 return
             refused = shipment.report(fates, complete=complete)
             is_gone = any(isinstance(error, UnreachableError) for error in refused.values())
-            # Of a topic for each instance nobody has noted whose messages were refused: the rest is not tried.
+            # With one topic for each instance nobody notes whose messages are refused: the rest is not tried.
             is_stuck = refused and self._topic.is_one_per_instance
             if not complete or is_gone or is_stuck or called_back.is_set():
                 return
