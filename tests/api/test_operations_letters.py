@@ -117,7 +117,8 @@ async def test_dead_letters_are_given_up_for_one_destination(floor: Floor) -> No
 
 async def test_letters_that_wait_are_given_up_only_when_that_is_asked_for(floor: Floor) -> None:
     """So that an operator can end what nobody will ever take."""
-    store, wanted = floor.node.engine.store, {"destination": "x", "dry_run": False}
+    store = floor.node.engine.store
+    wanted: dict[str, Any] = {"destination": "x", "dry_run": False}
     await store.hold([("", "x")], "n", 60_000)
     letters = (replace(LETTER, destination="x", tenant="default", id="m7", position=7, dead=False),)
     assert await store.settle(Settlement("x", "n", Cursor(), letters))

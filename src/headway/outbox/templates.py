@@ -20,8 +20,8 @@ class Template:
     """A text with fields in braces: what a message has itself, or a path into its data.
 
     A field that is not in the data is looked for in the data of the event within. `is_one_per_instance`: all
-    messages of an instance give the same text. With the field `{tenant}` no two tenants give the same text: up
-    to it no value may hold what stands between its field and the next one. Raises InputError when the text is
+    messages of an instance give the same text. With the field `{tenant}` no two tenants give the same text:
+    up to it no value may hold what stands between its field and the next one. Raises InputError when the text is
     no template.
     """
 
