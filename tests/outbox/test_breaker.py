@@ -168,7 +168,7 @@ async def test_very_much_that_waits_of_one_tenant_keeps_no_other_waiting(
 async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
     store: Store, clock: FakeClock
 ) -> None:
-    """Nothing is given up for a probe; when it arrives, everybody who does not wait is served."""
+    """Nothing is given up for a probe, and a probe that has failed waits once; when one arrives all go on."""
     reader, relay = await poisoned(store, page=5, most_waiting=10)
     for name in names(IN_A_ROW):
         await publish(store, name, "later", "later")
@@ -179,15 +179,18 @@ async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
     assert (relay._waiting.are_too_many, reader.names) == (True, [])
     await publish(store, "x", "bad")
     await publish(store, "healthy", "good")
-    for _ in range(8):
+    while not reader.taken:
         assert relay.tally["dead"] == 0
+        await relay.turn()
+        clock.advance("1m")
+    for _ in range(8):
         clock.advance("5m")
         await until_idle(relay)
-        if reader.taken:
-            break
-    assert {message.name for message in reader.taken} == {"good"}
-    assert {message.attempt for message in reader.taken} == {1}
-    assert [letter.attempts for letter in await store.letters(LetterQuery(instance="x"))] == [1]
+    assert {(message.name, message.attempt) for message in reader.taken} == {("good", 1)}
+    [letter] = await store.letters(LetterQuery(instance="x"))
+    assert (letter.dead, letter.error) == (False, "no answer")
+    reached = await store.consumer("subscriber:reader") or Cursor()
+    assert not (await store.messages(MessageQuery(reached))).messages
 
 
 async def test_when_twice_as_many_wait_what_fails_is_given_up_at_once(store: Store) -> None:
@@ -388,3 +391,14 @@ async def test_letters_are_read_with_so_much_data_only(
     assert not await store.letters(LetterQuery())
     for name in names(5):
         assert [message.name for message in reader.taken if message.instance == name] == said
+
+
+async def test_instances_that_have_failed_are_tried_after_all_others(store: Store, clock: FakeClock) -> None:
+    """However many fail again, healthy ones are served in the same round, before the destination is left alone."""
+    reader, relay = await poisoned(store, at_once=1)
+    for number in range(5):
+        await publish(store, f"healthy{number}", "good")
+    for _ in range(2):
+        clock.advance("5s")
+        await until_idle(relay)
+    assert reader.names == ["good"] * 5

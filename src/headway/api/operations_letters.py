@@ -73,7 +73,7 @@ async def redrive_letters(body: shapes.RedriveBody, node: Here, caller: Who) -> 
 
 @router.post("/letters/discard", operation_id="discard_letters")
 async def discard_letters(body: shapes.DiscardBody, node: Here, caller: Who) -> shapes.LettersChanged:
-    """Give dead letters of a destination up for good, or those that wait. A dry run, unless told not to be."""
+    """Give dead letters of a destination up for good, or some that wait. A dry run, unless told otherwise."""
     found = await _letters(node, caller.tenant, body, dead=not body.waiting)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))

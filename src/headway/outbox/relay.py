@@ -86,7 +86,7 @@ class Relay(WatchingService):
             LOG.warning("%s: the lease was lost; what was under way may be delivered again", self.name)
             self._forget()
             return True
-        return bool(due) or page.cursor != before
+        return bool(due) or bool(page.messages) or page.cursor != before
 
     async def _read(self) -> tuple[Sequence[LetterRow], MessagePage]:
         """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""

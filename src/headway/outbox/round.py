@@ -36,11 +36,16 @@ class Round:
         self._dead: dict[int, LetterRow] = {}
 
     def lanes(self) -> list[list[Row]]:
-        """What is to be tried, one lane for each instance, in order."""
+        """What is to be tried, one lane for each instance, in order; those that have failed before come last.
+
+        So they neither keep others waiting nor have the destination left alone before others had their turn.
+        """
         lanes: dict[Key, list[Row]] = {}
         for row in self.trying:
             lanes.setdefault(key_of(row), []).append(row)
-        return [*lanes.values()]
+        return sorted(
+            lanes.values(), key=lambda lane: isinstance(lane[0], LetterRow) and lane[0].attempts > 0
+        )
 
     def arrived(self, rows: Iterable[Row]) -> None:
         """The destination has taken them."""

@@ -21,8 +21,8 @@ class Template:
 
     A field that is not in the data is looked for in the data of the event within. `is_one_per_instance`: all
     messages of an instance give the same text. With the field `{tenant}` no two tenants give the same text:
-    up to it no value may hold what stands between its field and the next one. Raises InputError when the text is
-    no template.
+    up to it no value may hold what stands between its field and the next one. Raises InputError when the text
+    is no template.
     """
 
     def __init__(self, text: str) -> None:
