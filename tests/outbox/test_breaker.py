@@ -394,7 +394,7 @@ async def test_letters_are_read_with_so_much_data_only(
 
 
 async def test_instances_that_have_failed_are_tried_after_all_others(store: Store, clock: FakeClock) -> None:
-    """However many fail again, healthy ones are served in the same round, before the destination is left alone."""
+    """However many fail again, healthy ones are served before the destination is left alone."""
     reader, relay = await poisoned(store, at_once=1)
     for number in range(5):
         await publish(store, f"healthy{number}", "good")
