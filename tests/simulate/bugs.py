@@ -14,6 +14,7 @@ from headway.errors import StoreUnavailableError
 from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
+from headway.outbox.waiting import Waiting
 from headway.outbox.round import Round
 from headway.statechart import admission, carry, outcomes, remap
 from headway.statechart.effects import ClosedAsk
@@ -76,7 +77,7 @@ def the_cursor_moves_first(patch: Patch) -> None:
 
 def letters_do_not_block(patch: Patch) -> None:
     """What follows a message that was not taken overtakes it."""
-    patch.setattr(Relay, "_block", nothing)
+    patch.setattr(Waiting, "block", nothing)
 
 
 def timers_stay(patch: Patch) -> None:
