@@ -14,8 +14,8 @@ from headway.errors import StoreUnavailableError
 from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
-from headway.outbox.waiting import Waiting
 from headway.outbox.round import Round
+from headway.outbox.waiting import Waiting
 from headway.statechart import admission, carry, outcomes, remap
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
