@@ -401,3 +401,19 @@ async def test_instances_that_have_failed_are_tried_after_all_others(store: Stor
     clock.advance("5s")
     await until_idle(relay)
     assert reader.names == ["good"] * 5
+
+
+async def test_very_much_that_waits_of_a_slow_instance_is_never_given_up(store: Store) -> None:
+    """Up to twice as many wait as letters, then the log waits; all of it arrives at its first attempt."""
+    reader = Reader()
+    relay = relay_to(store, reader, page=5, at_once=2, most_waiting=10)
+    relay._delivery.longest_round = 0
+    said = [f"m{number}" for number in range(60)]
+    await publish(store, "slow", *said)
+    await publish(store, "other", "o1")
+    most = 0
+    while await relay.turn():
+        most = max(most, relay._waiting.count)
+    assert 10 < most <= 25
+    assert [message.name for message in reader.given if message.instance == "slow"] == said
+    assert (relay.tally["dead"], relay.tally["delivered"]) == (0, 61)

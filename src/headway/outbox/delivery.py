@@ -178,12 +178,12 @@ class Delivery:
             self._quiet_until = await self._now() + min(asked, LONGEST_PAUSE)
         return max(pause, asked)
 
-    def give_up(self, round_: Round, blocked: Collection[Key]) -> None:
-        """Bury what would wait behind letters: there are too many."""
-        rows = [row for row in round_.queued if key_of(row) in blocked]
+    def give_up(self, round_: Round, failed: Collection[Key]) -> None:
+        """Bury what would wait behind letters of instances that fail: there are too many."""
+        rows = [row for row in round_.queued if key_of(row) in failed]
         if not rows:
             return
-        round_.queued = [row for row in round_.queued if key_of(row) not in blocked]
+        round_.queued = [row for row in round_.queued if key_of(row) not in failed]
         for row in rows:
             round_.died(replace(letter_of(self._destination.name, row), dead=True, error=TOO_MANY))
         self._tally["dead"] += len(rows)

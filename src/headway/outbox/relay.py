@@ -34,8 +34,8 @@ class Relay(WatchingService):
 
     A message that is not taken becomes a letter, and what follows of its instance waits behind it as
     letters; other instances go on. Progress and letters are written together after a round. What a
-    crash leaves unwritten is delivered again, with the same id. When very many letters wait, more of their
-    instances stay in the outbox, until somebody else has a message behind them: then they are dead letters.
+    crash leaves unwritten is delivered again, with the same id. When very many letters wait, more messages of
+    instances that fail stay in the outbox, or are dead letters when somebody else has one behind them.
     """
 
     def __init__(
@@ -135,7 +135,7 @@ class Relay(WatchingService):
         if not self._waiting.are_too_many:
             return page
         others = await self._first_with_others(page)
-        if others is None:
+        if others is None or not self._waiting.can_be_passed(page):
             return self._nothing
         return (
             page if others is not page else self._waiting.up_to_the_last_other(page, self.destination.wants)
@@ -263,7 +263,7 @@ class Relay(WatchingService):
     async def _learn_who_waits(self) -> None:
         found: list[LetterPlace] = []
         while True:
-            after = found[-1] if found else ("", "", 0)
+            after = found[-1] if found else LetterPlace()
             page = await self._store.letters_waiting(self._consumer, after, MOST_LEARNT)
             found += page
             if len(page) < MOST_LEARNT:
@@ -295,7 +295,7 @@ class Relay(WatchingService):
         round_ = Round(due, wanted, self._waiting.blocked)
         self._delivery.has_room = self._waiting.has_room
         if self._waiting.are_too_many:
-            self._delivery.give_up(round_, self._waiting.blocked)
+            self._delivery.give_up(round_, self._waiting.failed)
         self.tally["queued"] += len(round_.queued)
         try:
             held = await self._deliver_all(round_, None if page.complete else cursor)
@@ -346,4 +346,4 @@ class Relay(WatchingService):
         for letter in round_.ended():
             self._waiting.unblock(key_of(letter), letter.position)
         for row in round_.waiting():
-            self._waiting.block(key_of(row), row.position)
+            self._waiting.block(key_of(row), row.position, row.attempts if isinstance(row, LetterRow) else 0)

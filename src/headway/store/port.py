@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headway.codec import Scratch, Value
 from headway.store.rows import (
@@ -221,8 +221,13 @@ class LetterQuery(Value):
     limit: int = 100
 
 
-LetterPlace = tuple[str, str, int]
-"""Of which tenant and instance a letter is, and its position."""
+class LetterPlace(NamedTuple):
+    """Of which tenant and instance a letter is, its position, and how often it was tried."""
+
+    tenant: str = ""
+    instance: str = ""
+    position: int = 0
+    attempts: int = 0
 
 
 class Settlement(Value):

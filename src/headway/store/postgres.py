@@ -290,8 +290,8 @@ class PostgresStore(Submissions):
         self, destination: str, after: LetterPlace, limit: int
     ) -> Sequence[LetterPlace]:
         """The places of letters that wait for a destination, in the order of places."""
-        found = await self._fetch(messages.WAITING, destination, *after, limit)
-        return [(tenant, instance, position) for tenant, instance, position in found]
+        found = await self._fetch(messages.WAITING, destination, *after[:3], limit)
+        return [LetterPlace(*each) for each in found]
 
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
         """Letters that wait behind others of their instance and destination: so many of each, in order."""

@@ -83,7 +83,7 @@ WITH mine AS MATERIALIZED (
 SELECT count(*) FROM mine
 """
 WAITING = """
-SELECT tenant, instance, position FROM letter
+SELECT tenant, instance, position, attempts FROM letter
 WHERE destination = $1 AND NOT dead AND (tenant, instance, position) > ($2, $3, $4)
 ORDER BY tenant, instance, position LIMIT $5
 """

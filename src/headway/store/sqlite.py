@@ -276,9 +276,9 @@ class SqliteStore:
         self, destination: str, after: LetterPlace, limit: int
     ) -> Sequence[LetterPlace]:
         """The places of letters that wait for a destination, in the order of places."""
-        wanted = (destination, *after, limit)
+        wanted = (destination, *after[:3], limit)
         found = await self._reader.call(lambda held: held.fetch(sqlite_letters.WAITING, wanted))
-        return [(tenant, instance, position) for tenant, instance, position in found]
+        return [LetterPlace(*each) for each in found]
 
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
         """Letters that wait behind others of their instance and destination: so many of each, in order."""

@@ -28,7 +28,7 @@ UPDATE letter SET head = 1 WHERE destination = ?1 AND position = (
 )
 """
 WAITING = """
-SELECT tenant, instance, position FROM letter INDEXED BY letter_waiting
+SELECT tenant, instance, position, attempts FROM letter INDEXED BY letter_waiting
 WHERE destination = ? AND dead = 0 AND (tenant, instance, position) > (?, ?, ?)
 ORDER BY tenant, instance, position LIMIT ?
 """

@@ -67,8 +67,8 @@ def list_letters(tables: Tables, query: LetterQuery, now: datetime) -> list[Lett
 def waiting(tables: Tables, destination: str, after: LetterPlace, limit: int) -> list[LetterPlace]:
     """The places of letters that wait for a destination."""
     found = _matching(tables, LetterQuery(destination, dead=False))
-    places = sorted((letter.tenant, letter.instance, letter.position) for letter in found)
-    return [place for place in places if place > after][:limit]
+    places = sorted(LetterPlace(each.tenant, each.instance, each.position, each.attempts) for each in found)
+    return [place for place in places if place[:3] > after[:3]][:limit]
 
 
 def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:

@@ -134,10 +134,13 @@ class LettersContract:
 
     async def test_who_waits_is_told_page_by_page(self, store: Store) -> None:
         """Each letter that waits for a destination, and none that is dead or waits for another."""
-        places = [("acme", "i1", 1), ("acme", "i1", 5), ("acme", "i2", 3), ("other", "i1", 2)]
-        waiting = [letter(at, tenant=tenant, instance=instance) for tenant, instance, at in places]
+        places = [("acme", "i1", 1, 2), ("acme", "i1", 5, 0), ("acme", "i2", 3, 0), ("other", "i1", 2, 1)]
+        waiting = [
+            letter(at, tenant=tenant, instance=instance, attempts=attempts)
+            for tenant, instance, at, attempts in places
+        ]
         await keep(store, *waiting, letter(4, dead=True), letter(6, destination="b"))
-        after: LetterPlace = ("", "", 0)
+        after = LetterPlace()
         seen: list[LetterPlace] = []
         while page := await store.letters_waiting("a", after, 3):
             seen += page
