@@ -115,6 +115,21 @@ async def test_dead_letters_are_given_up_for_one_destination(floor: Floor) -> No
     assert await dead(floor) == ["b"]
 
 
+async def test_letters_that_wait_are_given_up_only_when_that_is_asked_for(floor: Floor) -> None:
+    """So that an operator can end what nobody will ever take."""
+    store = floor.node.engine.store
+    wanted: dict[str, Any] = {"destination": "x", "dry_run": False}
+    await store.hold([("", "x")], "n", 60_000)
+    letters = (replace(LETTER, destination="x", tenant="default", id="m7", position=7, dead=False),)
+    assert await store.settle(Settlement("x", "n", Cursor(), letters))
+    async with floor.operator() as desk:
+        assert (await desk.done("letters/discard", **wanted))["count"] == 0
+        tried = await desk.done("letters/discard", destination="x", waiting=True)
+        assert (tried["dry_run"], tried["count"], tried["sample"][0]["id"]) == (True, 1, "m7")
+        assert (await desk.done("letters/discard", **wanted, waiting=True))["count"] == 1
+    assert await floor.node.letters.list("default", destination="x", dead=None) == []
+
+
 async def test_nobody_touches_the_letters_of_another_tenant(floor: Floor) -> None:
     """By no filter, not by their ids; and their number does not show."""
     await floor.dead_letters("a", "b")

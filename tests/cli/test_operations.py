@@ -77,6 +77,9 @@ def test_letters_are_driven_again_and_given_up_only_when_told_so(letters: Headwa
     assert ids(letters, "--waiting") == ["m2"]
     assert told(letters, "letters", "discard", "a", "--limit", "1", "--yes")["count"] == 1
     assert ids(letters) == ["m2", "m3"]
+    assert told(letters, "letters", "discard", "a", "--waiting")["count"] == 1
+    assert told(letters, "letters", "discard", "a", "--waiting", "--yes")["count"] == 1
+    assert ids(letters) == ["m3"]
     assert ids(letters, "--tenant", "other") == ["m4"]
 
 

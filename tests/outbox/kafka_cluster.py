@@ -16,6 +16,8 @@ REFUSED = 44
 """POLICY_VIOLATION: the policy may change."""
 FORBIDDEN = 29
 """TOPIC_AUTHORIZATION_FAILED."""
+BROKEN = 45
+"""OUT_OF_ORDER_SEQUENCE_NUMBER: the producer cannot go on."""
 SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rd_kafka_conf_new": (c_void_p,),
     "rd_kafka_conf_set": (c_int, c_void_p, c_char_p, c_char_p, c_char_p, c_size_t),
@@ -28,6 +30,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "rd_kafka_mock_topic_set_error": (None, c_void_p, c_char_p, c_int),
     "rd_kafka_mock_broker_set_down": (c_int, c_void_p, c_int32),
     "rd_kafka_mock_broker_set_up": (c_int, c_void_p, c_int32),
+    "rd_kafka_mock_broker_set_rtt": (c_int, c_void_p, c_int32, c_int),
     "rd_kafka_mock_push_request_errors_array": (None, c_void_p, c_int, c_size_t, c_void_p),
 }
 
@@ -87,6 +90,11 @@ class KafkaCluster:
         """Take connections again."""
         for broker in range(1, self._brokers + 1):
             self._lib.rd_kafka_mock_broker_set_up(self._cluster, broker)
+
+    def slow(self, milliseconds: int) -> None:
+        """Let each answer take so long."""
+        for broker in range(1, self._brokers + 1):
+            self._lib.rd_kafka_mock_broker_set_rtt(self._cluster, broker, milliseconds)
 
     def refuse(self, times: int = 1, error: int = REFUSED) -> None:
         """Answer so many requests to write with an error."""

@@ -7,8 +7,9 @@ import pytest
 
 from headway.outbox.breaker import IN_A_ROW, Breaker
 from headway.outbox.destination import Backoff, DeliveryError, PermanentError, UnreachableError
+from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.store import postgres_messages, sqlite_messages
+from headway.store import postgres_messages, sqlite_letters, sqlite_messages
 from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
 from headway.store.rows import Cursor
 from headway.testing import FakeClock
@@ -121,12 +122,10 @@ async def test_a_destination_that_is_not_there_costs_no_attempt_one_by_one_eithe
 async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, clock: FakeClock) -> None:
     """What a relay knows is bounded, however long an instance fails; all arrives in order in the end."""
     reader = Reader(bad=always(NO))
-    relay = relay_to(store, reader, page=10)
-    relay._most_waiting = 25
+    relay = relay_to(store, reader, page=10, most_waiting=25)
     await publish(store, "a", "bad", *(f"m{number}" for number in range(60)))
-    await publish(store, "b", "other")
     await until_idle(relay)
-    assert len(await store.letters(LetterQuery(limit=1_000))) == relay._waiting == 30
+    assert len(await store.letters(LetterQuery(limit=1_000))) == relay._waiting.count == 30
     reader.moods.clear()
     clock.advance("10s")
     await until_idle(relay)
@@ -134,7 +133,96 @@ async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, c
         "bad",
         *(f"m{number}" for number in range(60)),
     ]
-    assert (relay._waiting, relay._blocked) == (0, {})
+    assert (relay._waiting.count, relay._waiting.blocked) == (0, {})
+    assert relay.tally["dead"] == 0
+
+
+@pytest.mark.mission("ENG-14")
+async def test_very_much_that_waits_of_one_tenant_keeps_no_other_waiting(
+    store: Store, clock: FakeClock
+) -> None:
+    """What is in front of somebody else's message is given up, says why, and can be driven again."""
+    reader = Reader(bad=always(NO))
+    patient = Backoff.after(*["10s"] * 50, jitter=0)
+    relay = relay_to(store, reader, page=10, most_waiting=25, backoff=patient)
+    await publish(store, "a", "bad", *(f"m{number}" for number in range(49)), tenant="refused")
+    await publish(store, "b", "good")
+    await publish(store, "a", "m49", "m50", tenant="refused")
+    await until_idle(relay)
+    assert reader.names == ["good"]
+    letters = Letters(store)
+    dead = await letters.list("refused")
+    assert [letter.name for letter in dead] == [f"m{number}" for number in range(29, 49)]
+    assert {(letter.attempts, letter.error) for letter in dead} == {
+        (0, "not tried: too many messages wait before it")
+    }
+    reader.moods.clear()
+    clock.advance("10s")
+    await until_idle(relay)
+    assert await letters.redrive("refused") == 20
+    await until_idle(relay)
+    assert sorted(reader.names) == sorted(["bad", "good", *(f"m{number}" for number in range(51))])
+    assert (await letters.list("refused", dead=None), relay._waiting.count) == ([], 0)
+
+
+async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
+    store: Store, clock: FakeClock
+) -> None:
+    """Nothing is given up for a probe, and a probe that has failed waits once; when one arrives all go on."""
+    reader, relay = await poisoned(store, page=5, most_waiting=10)
+    for name in names(IN_A_ROW):
+        await publish(store, name, "later", "later")
+    await until_idle(relay)
+    for _ in range(8):
+        clock.advance("5m")
+        await until_idle(relay)
+    assert (relay._waiting.are_too_many, reader.names) == (True, [])
+    await publish(store, "x", "bad")
+    await publish(store, "healthy", "good")
+    while not reader.taken:
+        assert relay.tally["dead"] == 0
+        await relay.turn()
+        clock.advance("1m")
+    for _ in range(8):
+        clock.advance("5m")
+        await until_idle(relay)
+    assert {(message.name, message.attempt) for message in reader.taken} == {("good", 1)}
+    [letter] = await store.letters(LetterQuery(instance="x"))
+    assert (letter.dead, letter.error) == (False, "no answer")
+    reached = await store.consumer("subscriber:reader") or Cursor()
+    assert not (await store.messages(MessageQuery(reached))).messages
+
+
+async def test_when_twice_as_many_wait_what_fails_is_given_up_at_once(store: Store) -> None:
+    """So a relay knows of a bounded number, also when each message that fails is of another instance."""
+    reader = Reader(bad=always(NO), good=always(NO))
+    relay = relay_to(store, reader, page=5, at_once=1, most_waiting=4)
+    for name in names(8):
+        await publish(store, name, "bad")
+        await publish(store, f"{name}!", "fine")
+    await until_idle(relay)
+    assert relay._waiting.count == 8
+    for number in range(5):
+        await publish(store, f"z{number}", "bad")
+    await until_idle(relay)
+    dead = await store.letters(LetterQuery(dead=True))
+    assert [(letter.instance, letter.error) for letter in dead] == [(f"z{n}", "no answer") for n in range(5)]
+
+
+async def test_waiting_letters_that_somebody_has_deleted_keep_nobody_waiting(
+    store: Store, clock: FakeClock
+) -> None:
+    """A relay learns who waits anew when it extends its lease."""
+    reader = Reader(bad=always(NO))
+    relay = relay_to(store, reader, backoff=Backoff.after("1h", jitter=0))
+    await publish(store, "a", "bad", "next")
+    await until_idle(relay)
+    assert relay._waiting.count == 2
+    assert await Letters(store).discard("acme", destination="subscriber:reader", waiting=True) == 2
+    clock.advance("10s")
+    await publish(store, "a", "new")
+    await relay.turn()
+    assert (relay._waiting.count, reader.names) == (0, ["new"])
 
 
 async def test_the_next_page_is_read_while_this_one_is_on_its_way(store: Store) -> None:
@@ -275,3 +363,57 @@ async def test_a_destination_that_is_not_there_is_given_a_rest_also_when_it_name
         await until_idle(relay)
         clock.advance("1s")
     assert len(reader.given) == 3
+
+
+async def test_letters_are_read_with_so_much_data_only(
+    store: Store, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that are due, and those behind them: one at least, and none before another of its instance."""
+    monkeypatch.setattr(sqlite_letters, "MOST_CHARACTERS", 250)
+    monkeypatch.setattr(postgres_messages, "MOST_BYTES", 250)
+    said = [f"m{number}" for number in range(7)]
+    moods = dict.fromkeys(["large", *said], at_first(NO, 100))
+    reader = Reader(**moods)
+    relay = relay_to(store, reader, at_once=100)
+    await publish(store, "x", "large", *said, data="x" * 1_000)
+    for name in names(5):
+        await publish(store, name, *said, data="x" * 98)
+    await until_idle(relay)
+    clock.advance("10s")
+    due = await store.letters(LetterQuery(destination="subscriber:reader", due=True))
+    assert [row.instance for row in due] == ["x"]
+    behind = await store.letters_behind(
+        await store.letters(LetterQuery(dead=False, instance="i00", limit=1)), 9
+    )
+    assert [row.name for row in behind] == said[1:4]
+    reader.moods.clear()
+    await until_idle(relay)
+    assert not await store.letters(LetterQuery())
+    for name in names(5):
+        assert [message.name for message in reader.taken if message.instance == name] == said
+
+
+async def test_instances_that_have_failed_are_tried_after_all_others(store: Store, clock: FakeClock) -> None:
+    """However many fail again, healthy ones are served before the destination is left alone."""
+    reader, relay = await poisoned(store, at_once=IN_A_ROW)
+    for number in range(5):
+        await publish(store, f"healthy{number}", "good")
+    clock.advance("5s")
+    await until_idle(relay)
+    assert reader.names == ["good"] * 5
+
+
+async def test_very_much_that_waits_of_a_slow_instance_is_never_given_up(store: Store) -> None:
+    """Up to twice as many wait as letters, then the log waits; all of it arrives at its first attempt."""
+    reader = Reader()
+    relay = relay_to(store, reader, page=5, at_once=2, most_waiting=10)
+    relay._delivery.longest_round = 0
+    said = [f"m{number}" for number in range(60)]
+    await publish(store, "slow", *said)
+    await publish(store, "other", "o1")
+    most = 0
+    while await relay.turn():
+        most = max(most, relay._waiting.count)
+    assert 10 < most <= 25
+    assert [message.name for message in reader.given if message.instance == "slow"] == said
+    assert (relay.tally["dead"], relay.tally["delivered"]) == (0, 61)

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from headway.engine.engine import Engine
+from headway.errors import StoreUnavailableError
+from headway.outbox.breaker import IN_A_ROW
 from headway.outbox.destination import (
     DeliveryError,
     Fates,
@@ -165,6 +167,77 @@ async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
     await until_idle(relay)
     assert pile.taken == ["a1", "b1", "b1"]
     assert not await letters(store)
+
+
+async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store) -> None:
+    """However many instances are refused, a destination that takes messages is not left alone."""
+    refused = [f"r{number}" for number in range(3 * IN_A_ROW)]
+    for name in refused:
+        await publish(store, name, name)
+    await publish(store, "a", "a1")
+    pile = Pile(**dict.fromkeys(refused, FAILS))
+    relay = Relay(Engine(store), pile)
+    await until_idle(relay)
+    await publish(store, "a", "a2")
+    await until_idle(relay)
+    assert pile.taken == ["a1", "a2"]
+    assert relay.tally["paused"] == 0
+
+
+class Broken(Pile):
+    """Lets an error out that nobody has thought of, after some have arrived."""
+
+    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+        """Take all up to the one that breaks it."""
+        for place, message in enumerate(messages):
+            if message.name in self.answers:
+                raise KeyError("nobody has thought of it")
+            self.taken.append(message.name)
+            fates.arrived.append(place)
+
+
+async def test_an_error_that_nobody_has_thought_of_repeats_nothing_that_has_arrived(
+    store: Store, clock: FakeClock
+) -> None:
+    """The first that was not told has failed, and is dead in the end; the rest goes on."""
+    for name in ("a1", "b1", "c1"):
+        await publish(store, name[0], name)
+    pile = Broken(b1=FAILS)
+    relay = Relay(Engine(store), pile)
+    for _ in range(4):
+        await until_idle(relay)
+        clock.advance("10s")
+    assert (pile.taken, await letters(store)) == (["a1", "c1"], {"b1": (3, True)})
+
+
+async def test_what_has_arrived_is_written_when_the_lease_cannot_be_extended(store: Store) -> None:
+    """Trouble with the store during a round does not bring back what was taken before."""
+    told = asyncio.Event()
+
+    class Slow(Pile):
+        async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+            [first, *_] = messages
+            self.taken.append(first.name)
+            fates.arrived.append(0)
+            told.set()
+            await asyncio.Event().wait()
+
+    class Shaky:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def hold(self, *given: object) -> object:
+            if told.is_set():
+                raise StoreUnavailableError("it went away")
+            return await store.hold(*given)  # type: ignore[arg-type]
+
+    await publish(store, "a", "a1", "a2")
+    relay = Relay(Engine(Shaky()), Slow(), holder="one", lease="60ms")  # type: ignore[arg-type]
+    with pytest.raises(StoreUnavailableError):
+        await relay.turn()
+    pile = Pile()
+    await until_idle(Relay(Engine(store), pile, holder="one"))
+    assert pile.taken == ["a2"]
 
 
 class Startled(Pile):

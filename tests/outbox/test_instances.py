@@ -311,6 +311,32 @@ async def test_memory_is_flat_however_many_children_there_are(clock: FakeClock) 
         assert peak < 20_000_000
 
 
+async def test_what_others_say_does_not_wait_for_very_many_children(clock: FakeClock) -> None:
+    """Children are told in parts, each once, and a message that comes meanwhile goes between them."""
+    async with memory_store(clock) as store:
+        world = World(Engine(store, (Part, Whole, Friend)), clock)
+        world.instances.longest_part = 0
+        await world.engine.create(ACME, "whole", "Whole")
+        await world.engine.create(ACME, "friend", "Friend")
+        await world.engine.create(ACME, "other", "Whole", context={"friend": "friend", "words": "hi"})
+        for _ in range(2):
+            await world.send("whole", Whole.grow([True] * 400 + [False]))
+        await world.send("whole", Whole.start_all())
+        await until_idle(world.relay)
+        assert sorted(await world.children()) == ["busy"] * 800 + ["idle"] * 2
+        (error,) = await world.errors()
+        assert error.startswith("2 children refused it")
+        assert world.instances.tally["refused"] == 2
+        world.instances.tally.clear()
+        await world.send("whole", Whole.push_all())
+        await world.send("other", Whole.call())
+        await world.relay.turn()
+        assert (await world.engine.get(ACME, "friend")).states == ("greeted",)
+        assert world.instances.tally.total() == 500 + 1
+        await until_idle(world.relay)
+        assert world.instances.tally == {"sent": 800 + 1, "dropped": 2}
+
+
 @pytest.mark.parametrize("data", [None, "text", {}, {"to": 7}])
 async def test_a_message_without_a_receiver_is_hopeless(world: World, data: object) -> None:
     """What no chart writes is dead at once."""

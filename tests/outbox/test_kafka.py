@@ -19,7 +19,7 @@ from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.store.port import LetterQuery, MessageQuery, Store
 from headway.testing import FakeClock
-from tests.outbox.kafka_cluster import KafkaCluster
+from tests.outbox.kafka_cluster import BROKEN, KafkaCluster
 from tests.outbox.world import ACME, QUICK, Failing, publish, until_idle
 
 pytestmark = pytest.mark.mission("ENG-5")
@@ -155,6 +155,77 @@ async def test_a_cluster_that_comes_back_in_time_is_only_slow(store: Store, clus
     cluster.up()
     await turn
     assert relay.tally["delivered"] == 3
+    assert names(await cluster.read(TOPIC, count=3)) == {"a": ["one", "two", "three"]}
+    await relay.stop()
+
+
+async def test_a_page_that_moves_has_the_time_it_needs(
+    store: Store, cluster: KafkaCluster, clock: FakeClock
+) -> None:
+    """The timeout is for brokers that take nothing, not for a long page."""
+    relay = relay_to(store, kafka(cluster, timeout="1s", config={"batch.num.messages": 1}))
+    await publish(store, "a", "first")
+    while not relay.tally["delivered"]:
+        clock.advance("2s")
+        await until_idle(relay)
+    relay.tally.clear()
+    cluster.slow(300)
+    said = [f"m{number}" for number in range(30)]
+    await publish(store, "a", *said)
+    await until_idle(relay)
+    assert (relay.tally["delivered"], relay.tally["unreachable"]) == (30, 0)
+    assert names(await cluster.read(TOPIC, count=31)) == {"a": ["first", *said]}
+    await relay.stop()
+
+
+@pytest.mark.parametrize("topic", [TOPIC, "claims.{name}"])
+async def test_a_queue_shorter_than_a_page_is_filled_again_and_again(
+    store: Store, cluster: KafkaCluster, topic: str
+) -> None:
+    """What has no room goes when there is some, in order and without a pause."""
+    relay = relay_to(store, kafka(cluster, topic, config={"queue.buffering.max.messages": 10}))
+    instances = [f"i{number}" for number in range(5)]
+    for _ in range(7):
+        for instance in instances:
+            await publish(store, instance, "x")
+            await publish(store, instance, "y")
+    await relay.turn()
+    assert (relay.tally["delivered"], relay.tally["unreachable"]) == (70, 0)
+    if topic == TOPIC:
+        assert names(await cluster.read(TOPIC, count=70)) == {name: ["x", "y"] * 7 for name in instances}
+    await relay.stop()
+
+
+async def test_what_is_refused_is_not_overtaken_by_what_the_queue_had_no_room_for(
+    store: Store, cluster: KafkaCluster, clock: FakeClock
+) -> None:
+    """The rest of the page waits as if it had not been tried."""
+    relay = relay_to(store, kafka(cluster, config={"queue.buffering.max.messages": 3}))
+    said = [f"m{number}" for number in range(9)]
+    cluster.refuse()
+    await publish(store, "a", *said)
+    await until_idle(relay)
+    assert [letter.attempts for letter in await store.letters(LetterQuery())] == [1] + [0] * 8
+    clock.advance("10s")
+    await until_idle(relay)
+    assert names(await cluster.read(TOPIC, count=9)) == {"a": said}
+    await relay.stop()
+
+
+async def test_a_producer_that_is_broken_costs_no_attempt(
+    store: Store, cluster: KafkaCluster, clock: FakeClock
+) -> None:
+    """A new one goes on with what the broken one has not sent."""
+    relay = relay_to(store, kafka(cluster))
+    await publish(store, "a", "one")
+    await until_idle(relay)
+    cluster.refuse(error=BROKEN)
+    await publish(store, "a", "two", "three")
+    for _ in range(5):
+        await until_idle(relay)
+        clock.advance("2s")
+    assert (relay.tally["delivered"], relay.tally["failed"]) == (3, 0)
+    assert relay.tally["unreachable"] > 0
     assert names(await cluster.read(TOPIC, count=3)) == {"a": ["one", "two", "three"]}
     await relay.stop()
 

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 from redis.asyncio import Redis
+from redis.exceptions import RedisError
 
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.outbox import redis as redis_module
-from headway.outbox.destination import Message, message_id
+from headway.outbox.destination import Message, PermanentError, UnreachableError, message_id
 from headway.outbox.letters import Letters
 from headway.outbox.redis import RedisChannel, RedisDestination, RedisServer, RedisStream
 from headway.outbox.relay import Relay
+from headway.outbox.templates import Template
 from headway.store.port import LetterQuery, MessageQuery, Store
 from headway.testing import FakeClock
 from tests.outbox.redis_server import RedisProcess
@@ -262,3 +264,87 @@ async def test_a_large_page_goes_in_several_scripts(
     assert events(await redis.ask("XRANGE", "log:ok", "-", "+")) == [("b", "ok"), ("c", "ok"), ("c", "ok")]
     assert len(await store.letters(LetterQuery())) == 3
     await relay.stop()
+
+
+TWINS = [
+    ("live:{tenant}:{userId}", ("a:b", "ann"), ("a", "b:ann")),
+    ("live:{userId}:{tenant}", ("b:a", "ann"), ("a", "ann:b")),
+    ("{tenant}::{userId}", ("a:", "ann"), ("a", ":ann")),
+    ("{userId}.{tenant}.{userId}", ("b", "a"), ("a.a.b", "a")),
+]
+
+
+@pytest.mark.mission("ENG-14")
+@pytest.mark.parametrize(("template", "one", "other"), TWINS, ids=[row[0] for row in TWINS])
+def test_no_two_tenants_share_a_name(template: str, one: tuple[str, str], other: tuple[str, str]) -> None:
+    """A value that holds the end of its field is refused, up to that of the tenant."""
+    outcomes = set()
+    for tenant, user in (one, other):
+        text = json.dumps({"userId": user})
+        message = Message("m", tenant, "i", "live", "n", FakeClock().now(), text)
+        try:
+            outcomes.add(Template(template).fill(message))
+        except PermanentError:
+            outcomes.add(f"refused to {tenant}")
+    assert len(outcomes) == 2
+    assert any(outcome.startswith("refused") for outcome in outcomes)
+
+
+def test_values_behind_the_tenant_are_free() -> None:
+    """Instances are often named with colons, and a template without a tenant mixes them by intention."""
+    message = Message("m", "acme", "run:1:0", "live", "n:n", FakeClock().now())
+    for template, text in {
+        "log:{tenant}:{instance}": "log:acme:run:1:0",
+        "{tenant}:{instance}:{name}": "acme:run:1:0:n:n",
+        "{instance}:{name}": "run:1:0:n:n",
+    }.items():
+        assert Template(template).fill(message) == text
+    with pytest.raises(InputError, match="mixed up"):
+        Template("{tenant}{name}")
+
+
+async def test_a_redis_that_is_busy_with_a_script_is_waited_for(
+    store: Store, redis: RedisProcess, clock: FakeClock
+) -> None:
+    """What another client does costs no message an attempt."""
+    relay = relay_to(store, RedisStream("log", "log", redis.url, **FIRST))
+    await publish(store, "a", "one")
+    await until_idle(relay)
+    await redis.ask("CONFIG", "SET", "busy-reply-threshold", "1")
+    endless = asyncio.create_task(redis.ask("EVAL", "while true do end", 0))
+    while not await is_busy(redis):
+        pass
+    await publish(store, "a", "two", "three")
+    await until_idle(relay)
+    assert (relay.tally["unreachable"], await store.letters(LetterQuery())) == (1, [])
+    await redis.ask("SCRIPT", "KILL")
+    with pytest.raises(RedisError):
+        await endless
+    clock.advance("2s")
+    await until_idle(relay)
+    assert events(await redis.ask("XRANGE", "log", "-", "+")) == [("a", "one"), ("a", "two"), ("a", "three")]
+    await relay.stop()
+
+
+async def is_busy(redis: RedisProcess) -> bool:
+    """Whether a script keeps it from answering anybody."""
+    try:
+        await redis.ask("GET", "x")
+    except RedisError as error:
+        return str(error).startswith("BUSY")
+    return False
+
+
+async def test_commands_together_wait_for_a_busy_redis_too(redis: RedisProcess) -> None:
+    """The client says first which of them it was."""
+    server = RedisServer(redis.url)
+    await redis.ask("CONFIG", "SET", "busy-reply-threshold", "1")
+    endless = asyncio.create_task(redis.ask("EVAL", "while true do end", 0))
+    while not await is_busy(redis):
+        pass
+    with pytest.raises(UnreachableError, match="BUSY"):
+        await server.run([("SET", "x", 1)])
+    await redis.ask("SCRIPT", "KILL")
+    with pytest.raises(RedisError):
+        await endless
+    await server.close()

@@ -9,7 +9,7 @@ import pytest
 from headway import Final, State, Statechart
 from headway.codec import from_data, replace
 from headway.engine.engine import Engine
-from headway.errors import StoreUnavailableError
+from headway.errors import InputError, StoreUnavailableError
 from headway.outbox.destination import (
     Backoff,
     BusyError,
@@ -367,6 +367,87 @@ async def test_a_slow_receiver_does_not_cost_the_lease(store: Store) -> None:
     await publish(store, "a", "one")
     await until_idle(relay)
     assert (reader.names, relay.tally["extended"]) == (["one"], 3)
+
+
+async def test_a_subscriber_that_never_returns_holds_up_its_own_instance_only(
+    store: Store, clock: FakeClock
+) -> None:
+    """It is cancelled when its time is over: a failure as others, which is tried again."""
+    hangs = [True]
+
+    async def hang(_message: Message) -> None:
+        while hangs:
+            await asyncio.Event().wait()
+
+    reader = Reader(a1=hang)
+    relay = relay_to(store, reader, timeout="1ms")
+    await publish(store, "a", "a1", "a2")
+    await publish(store, "b", "b1")
+    await until_idle(relay)
+    [letter, _] = await store.letters(LetterQuery())
+    assert (reader.names, letter.attempts) == (["b1"], 1)
+    assert letter.error == "it was not taken within 0.001 s"
+    hangs.clear()
+    clock.advance("10s")
+    await until_idle(relay)
+    assert reader.names == ["b1", "a1", "a2"]
+
+
+def test_a_subscriber_has_a_minute_unless_it_says_otherwise() -> None:
+    """And no subscriber has no time at all."""
+    reader = Reader()
+    assert Subscriber("s", reader).terms.timeout == 60_000
+    assert Subscriber("s", reader, timeout="5m").terms.timeout == 300_000
+    with pytest.raises(InputError, match="time"):
+        Subscriber("s", reader, timeout=0)
+
+
+async def test_a_long_row_of_one_instance_holds_nobody_up(store: Store) -> None:
+    """When the time of a round is over the rest waits, in order, and is tried beside what others have."""
+    reader = Reader()
+    relay = relay_to(store, reader, at_once=4)
+    relay._delivery.longest_round = 0
+    said = [f"m{number}" for number in range(9)]
+    await publish(store, "slow", *said)
+    await relay.turn()
+    assert reader.names == ["m0"]
+    await publish(store, "other", "o1")
+    await relay.turn()
+    assert sorted(reader.names) == ["m0", "m1", "o1"]
+    await until_idle(relay)
+    assert [message.name for message in reader.taken if message.instance == "slow"] == said
+    assert {message.attempt for message in reader.given} == {1}
+    assert not await store.letters(LetterQuery())
+
+
+async def test_what_could_not_be_tried_in_time_does_not_pile_up(store: Store) -> None:
+    """While as many wait untried as can go at once, no more is read."""
+    reader = Reader()
+    relay = relay_to(store, reader, at_once=2, page=10)
+    relay._delivery.longest_round = 0
+    for number in range(30):
+        await publish(store, f"i{number}", "m")
+    await relay.turn()
+    assert len(reader.taken) == 2
+    most = relay._waiting.count
+    while await relay.turn():
+        most = max(most, relay._waiting.count)
+    assert (len(reader.taken), len(reader.given)) == (30, 30)
+    assert most <= 10
+
+
+async def test_a_clock_that_is_set_back_silences_nobody(store: Store, clock: FakeClock) -> None:
+    """A pause that would be longer than any is over."""
+    reader = Reader(m=at_first(BusyError("slow down", after=60)))
+    relay = relay_to(store, reader)
+    await publish(store, "a", "m")
+    await publish(store, "b", "other")
+    clock.advance("24h")
+    await relay.turn()
+    clock._now -= timedelta(hours=24)
+    await relay.stop()
+    await until_idle(relay)
+    assert "other" in reader.names
 
 
 async def test_so_many_instances_are_served_at_once_and_no_more(store: Store) -> None:

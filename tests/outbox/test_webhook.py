@@ -2,8 +2,10 @@
 
 import asyncio
 import json
+import socket
 import ssl
 import subprocess
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from email.utils import format_datetime
@@ -343,6 +345,41 @@ def test_nobody_listens_and_a_name_that_does_not_exist() -> None:
             await delivered(Webhook(gone, look_up=missing))
 
     asyncio.run(played())
+
+
+async def test_names_that_hang_hold_up_no_other_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many endpoints wait for a name server, the name of another is found; each takes one thread."""
+    ends, asked = threading.Event(), []
+    look_up = socket.getaddrinfo
+
+    def hanging(host: str, *given: Any, **named: Any) -> Any:
+        asked.append(host)
+        if host.startswith("slow"):
+            ends.wait()
+        return look_up("127.0.0.1", *given, **named)
+
+    async with Receiver() as receiver:
+        place = f"example.com:{receiver.port}"
+        slow = [
+            Webhook(endpoint(receiver, url=f"http://slow{n}.{place}/", timeout="50ms")) for n in range(40)
+        ]
+        quick = Webhook(endpoint(receiver, url=f"http://quick.{place}/"))
+        monkeypatch.setattr(socket, "getaddrinfo", hanging)
+        try:
+            for _ in range(2):
+                outcomes = await asyncio.gather(
+                    *(each.deliver(message()) for each in slow), return_exceptions=True
+                )
+                assert all("has not answered within 0.05 s" in str(error) for error in outcomes)
+            await quick.deliver(message())
+            assert len(receiver.requests) == 1
+            assert sorted(asked) == sorted(
+                ["quick.example.com", *(f"slow{n}.example.com" for n in range(40))]
+            )
+        finally:
+            ends.set()
+        for each in (*slow, quick):
+            await each.close()
 
 
 @pytest.fixture(scope="module")

@@ -113,7 +113,7 @@ def at_first(error: Exception, times: int = 1) -> Mood:
 
 def relay_to(store: Any, reader: Reader, **options: Any) -> Relay:
     """A relay to a subscriber that begins with the first message."""
-    names = ("holder", "lease", "page")
+    names = ("holder", "lease", "page", "most_waiting")
     own = {name: options.pop(name) for name in names if name in options}
     subscriber = Subscriber("reader", reader, **{"begins": "first", "backoff": QUICK, **options})
     return Relay(Engine(store), subscriber, **own)

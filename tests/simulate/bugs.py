@@ -15,6 +15,7 @@ from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round
+from headway.outbox.waiting import Waiting
 from headway.statechart import admission, carry, outcomes, remap, selection
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
@@ -76,7 +77,7 @@ def the_cursor_moves_first(patch: Patch) -> None:
 
 def letters_do_not_block(patch: Patch) -> None:
     """What follows a message that was not taken overtakes it."""
-    patch.setattr(Relay, "_block", nothing)
+    patch.setattr(Waiting, "block", nothing)
 
 
 def timers_stay(patch: Patch) -> None:

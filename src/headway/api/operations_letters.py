@@ -60,7 +60,7 @@ async def list_letters(
 @router.post("/letters/redrive", operation_id="redrive_letters")
 async def redrive_letters(body: shapes.RedriveBody, node: Here, caller: Who) -> shapes.LettersChanged:
     """Have dead letters tried again at once, with all their attempts. A dry run, unless told otherwise."""
-    found = await _dead(node, caller.tenant, body)
+    found = await _letters(node, caller.tenant, body, dead=True)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))
     count = await node.letters.redrive(caller.tenant, **_wanted(body), limit=body.limit)
@@ -73,15 +73,15 @@ async def redrive_letters(body: shapes.RedriveBody, node: Here, caller: Who) -> 
 
 @router.post("/letters/discard", operation_id="discard_letters")
 async def discard_letters(body: shapes.DiscardBody, node: Here, caller: Who) -> shapes.LettersChanged:
-    """Give dead letters of a destination up for good. A dry run, unless told otherwise."""
-    found = await _dead(node, caller.tenant, body)
+    """Give dead letters of a destination up for good, or some that wait. A dry run, unless told otherwise."""
+    found = await _letters(node, caller.tenant, body, dead=not body.waiting)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))
-    wanted: dict[str, Any] = {**_wanted(body), "destination": body.destination}
+    wanted: dict[str, Any] = {**_wanted(body), "destination": body.destination, "waiting": body.waiting}
     count = await node.letters.discard(caller.tenant, **wanted, limit=body.limit)
     LOG.info(
-        "%s has discarded %d dead letters of %s for %s",
-        *(caller.actor.id, count, caller.tenant, body.destination),
+        "%s has discarded %d letters of %s for %s, %s",
+        *(caller.actor.id, count, caller.tenant, body.destination, "waiting" if body.waiting else "dead"),
     )
     return _changed(body, found, count)
 
@@ -123,9 +123,9 @@ def _wanted(body: shapes.RedriveBody) -> dict[str, Any]:
     return {"destination": body.destination, "instance": body.instance, "ids": body.ids}
 
 
-async def _dead(node: Node, tenant: str, body: shapes.RedriveBody) -> Sequence[LetterRow]:
-    """The dead letters that a body names, and one more if there are more than its limit."""
-    return await node.letters.list(tenant, **_wanted(body), limit=body.limit + 1)
+async def _letters(node: Node, tenant: str, body: shapes.RedriveBody, *, dead: bool) -> Sequence[LetterRow]:
+    """The letters that a body names, and one more if there are more than its limit."""
+    return await node.letters.list(tenant, **_wanted(body), dead=dead, limit=body.limit + 1)
 
 
 def _changed(body: shapes.RedriveBody, found: Sequence[LetterRow], count: int) -> shapes.LettersChanged:

@@ -126,9 +126,10 @@ class RedriveBody(Strict):
 
 
 class DiscardBody(RedriveBody):
-    """Which dead letters of a destination to give up for good."""
+    """Which dead letters of a destination to give up for good, or which that wait."""
 
     destination: Name
+    waiting: Annotated[bool, Field(strict=True, description="Those that wait instead of dead ones.")] = False
 
 
 class LettersChanged(Strict):

@@ -118,6 +118,7 @@ def discard(
     *,
     instance: Of = None,
     id: Ids = None,  # noqa: A002 - the option's name
+    waiting: Annotated[bool, typer.Option("--waiting", help="Those that wait instead of dead ones.")] = False,
     limit: Limit = 1_000,
     yes: Yes = False,
     tenant: Tenant = None,
@@ -125,9 +126,10 @@ def discard(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Give dead letters of a destination up for good."""
+    """Give dead letters of a destination up for good, or those that wait."""
     settings = settings_of(config, tenant=tenant, database=database)
     wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
+    wanted["dead"] = not waiting
     _change(settings, wanted, _discard if yes else None, "given up", json=json)
 
 
@@ -254,7 +256,8 @@ async def _redrive(node: Node, tenant: str, wanted: Wanted) -> int:
 
 
 async def _discard(node: Node, tenant: str, wanted: Wanted) -> int:
-    return await node.letters.discard(tenant, **wanted)
+    named = {name: each for name, each in wanted.items() if name != "dead"}
+    return await node.letters.discard(tenant, **named, waiting=not wanted["dead"])
 
 
 def _change(

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import Future
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from threading import Thread
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host's name; raises OSError."""
@@ -31,11 +33,40 @@ SPECIAL = tuple(
 )
 
 
-async def resolve(host: str, port: int) -> Sequence[str]:
-    """The addresses of a host's name, as the system finds them; raises OSError."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(place[0]) for *_, place in found))
+class Resolver:
+    """Finds the addresses of hosts' names as the system does, each name on a thread of its own.
+
+    A lookup cannot be ended, so whoever asks for the name meanwhile waits for the same one: a name whose
+    server hangs takes one thread, and holds up nobody who asks for another.
+    """
+
+    def __init__(self) -> None:
+        self._under_way: dict[tuple[str, int], Future[Sequence[str]]] = {}
+
+    async def __call__(self, host: str, port: int) -> Sequence[str]:
+        """The addresses; raises OSError."""
+        found = self._under_way.get((host, port))
+        if found is None:
+            found = self._under_way[host, port] = Future()
+            thread = Thread(target=self._look_up, args=(host, port, found), name="headway-names", daemon=True)
+            thread.start()
+        # Who has no more time for it must not end it for the others.
+        return await asyncio.shield(asyncio.wrap_future(found))
+
+    def _look_up(self, host: str, port: int, found: Future[Sequence[str]]) -> None:
+        try:
+            answer = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            addresses = [*dict.fromkeys(str(place[0]) for *_, place in answer)]
+        except Exception as error:  # noqa: BLE001 - it is for those who wait
+            self._under_way.pop((host, port))
+            found.set_exception(error)
+        else:
+            self._under_way.pop((host, port))
+            found.set_result(addresses)
+
+
+resolve = Resolver()
+"""For all of this process, so that no name is looked up twice at the same time."""
 
 
 def is_public(address: str) -> bool:

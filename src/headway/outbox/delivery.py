@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
 from headway.codec import replace
 from headway.engine.service import LOG
+from headway.errors import InputError
 from headway.outbox.breaker import Breaker
 from headway.outbox.destination import (
     Bulk,
@@ -17,7 +18,9 @@ from headway.outbox.destination import (
     DeliveryError,
     Destination,
     Fates,
+    Message,
     PermanentError,
+    UnfinishedError,
     UnreachableError,
     message_of,
 )
@@ -27,7 +30,10 @@ from headway.store.rows import Key, LetterRow
 LONGEST_PAUSE = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=1)
 SHORTEST_REST = 1.0
+LONGEST_ROUND = 5.0
+"""After so many seconds a round begins no more deliveries: messages of others wait for its end."""
 LONGEST_ERROR = 500
+TOO_MANY = "not tried: too many messages wait before it"
 
 
 class Delivery:
@@ -38,11 +44,14 @@ class Delivery:
     ) -> None:
         self._name, self._destination, self._now, self._tally = name, destination, now, tally
         self.breaker = Breaker()
+        self.longest_round = LONGEST_ROUND
+        self.has_room = True
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
         """Whether the destination is to be left alone until later."""
-        if self._quiet_until is not None and now >= self._quiet_until:
+        # Nobody is left alone for longer than that, unless the clock was set back meanwhile.
+        if self._quiet_until is not None and not now < self._quiet_until <= now + LONGEST_PAUSE:
             self._quiet_until = None
         return self._quiet_until is not None
 
@@ -51,8 +60,9 @@ class Delivery:
         if isinstance(self._destination, Bulk):
             return [self._deliver_in_bulk(self._destination, round_)] if round_.trying else []
         lanes = round_.lanes()
-        left = iter(lanes)
-        return [self._walk(left, round_) for _ in range(min(self._destination.terms.at_once, len(lanes)))]
+        left, until = iter(lanes), asyncio.get_running_loop().time() + self.longest_round
+        walkers = min(self._destination.terms.at_once, len(lanes))
+        return [self._walk(left, round_, until) for _ in range(walkers)]
 
     async def _deliver_in_bulk(self, destination: Bulk, round_: Round) -> None:
         rows, fates = round_.trying, Fates()
@@ -65,6 +75,11 @@ class Delivery:
             if _is_asked_to_stop():
                 raise
             await self._leave_alone(UnreachableError(f"cancelled: {error}"))
+        except InputError:  # the destination was made wrongly, and no message is to blame
+            raise
+        except Exception as error:  # noqa: BLE001 - else what has arrived would come again, and again
+            LOG.warning("%s: %s", self._name, _text(error))
+            fates.failed += [(place, error) for place in _first_untold(len(rows), fates)]
         finally:
             self._tally["delivered"] += len(fates.arrived)
             round_.arrived([rows[place] for place in fates.arrived])
@@ -76,32 +91,38 @@ class Delivery:
             # All of it stays where it is; what has failed by itself is judged when the others can go.
             await self._leave_alone(gone[0])
         else:
-            await self._judge(failures, round_)
+            await self._judge(failures, round_, counts=not fates.arrived)
 
-    async def _judge(self, failures: Sequence[tuple[Row, Exception]], round_: Round) -> None:
+    async def _judge(self, failures: Sequence[tuple[Row, Exception]], round_: Round, *, counts: bool) -> None:
         """Decide about failures in the order of the messages; what waits behind one was not tried."""
         behind: set[Key] = set()
         for row, error in failures:
             key = key_of(row)
-            if key not in behind and not await self._decide(row, error, round_):
+            if key not in behind and not await self._decide(row, error, round_, counts=counts):
                 behind.add(key)
 
-    async def _walk(self, lanes: Iterator[Sequence[Row]], round_: Round) -> None:
+    async def _walk(self, lanes: Iterator[Sequence[Row]], round_: Round, until: float) -> None:
+        """Deliver lane after lane; what is not tried in time waits for the next round."""
+        time = asyncio.get_running_loop().time
         for lane in lanes:
             for row in lane:
-                if self._quiet_until is not None or not await self._try(row, round_):
+                if self._quiet_until is not None or not await self._try(row, round_) or time() >= until:
                     break
+            if time() >= until:
+                break
 
     async def _try(self, row: Row, round_: Round) -> bool:
         """Deliver one message; False when those behind it must wait."""
         message = message_of(row)
         self._tally["retried" if message.attempt > 1 else "tried"] += 1
         try:
-            await self._destination.deliver(message)
+            await self._hand_over(message)
         except asyncio.CancelledError as error:
             if _is_asked_to_stop():
                 raise
             return await self._decide(row, DeliveryError(f"cancelled: {error}"), round_)
+        except UnfinishedError:
+            return False
         except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
             return await self._decide(row, error, round_)
         self._tally["delivered"] += 1
@@ -109,8 +130,23 @@ class Delivery:
         round_.arrived([row])
         return True
 
-    async def _decide(self, row: Row, error: Exception, round_: Round) -> bool:
-        """Decide about a message that was not taken; False when those behind it must wait."""
+    async def _hand_over(self, message: Message) -> None:
+        """Deliver within the time there is for it."""
+        allowed = self._destination.terms.timeout
+        seconds = None if allowed is None else allowed / 1_000
+        try:
+            async with asyncio.timeout(seconds) as limit:
+                await self._destination.deliver(message)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise DeliveryError(f"it was not taken within {seconds:g} s") from None
+
+    async def _decide(self, row: Row, error: Exception, round_: Round, *, counts: bool = True) -> bool:
+        """Decide about a message that was not taken; False when those behind it must wait.
+
+        `counts`: the destination may be to blame, because it has taken nothing beside it.
+        """
         if isinstance(error, UnreachableError):
             await self._leave_alone(error)
             return False
@@ -120,8 +156,10 @@ class Delivery:
         if isinstance(error, PermanentError):
             self._answered()
             return self._bury(letter, round_)
+        if counts:
+            await self._count(letter)
         pause = await self._pause(letter, error)
-        if pause is None:
+        if pause is None or not (self.has_room or isinstance(row, LetterRow)):
             return self._bury(letter, round_)
         LOG.info("%s: %s of %s/%s failed: %s", self._name, *_place(letter), letter.error)
         round_.failed(letter, pause)
@@ -129,7 +167,6 @@ class Delivery:
 
     async def _pause(self, letter: LetterRow, error: Exception) -> timedelta | None:
         """How long a message waits for its next attempt, if there is one; the destination may want a rest."""
-        await self._count(letter)
         wait = self._destination.terms.backoff.wait(letter.id, letter.attempts)
         if wait is None:
             return None
@@ -140,6 +177,17 @@ class Delivery:
         if isinstance(error, BusyError) and asked:
             self._quiet_until = await self._now() + min(asked, LONGEST_PAUSE)
         return max(pause, asked)
+
+    def give_up(self, round_: Round, failed: Collection[Key]) -> None:
+        """Bury what would wait behind letters of instances that fail: there are too many."""
+        rows = [row for row in round_.queued if key_of(row) in failed]
+        if not rows:
+            return
+        round_.queued = [row for row in round_.queued if key_of(row) not in failed]
+        for row in rows:
+            round_.died(replace(letter_of(self._destination.name, row), dead=True, error=TOO_MANY))
+        self._tally["dead"] += len(rows)
+        LOG.warning("%s: %d messages are dead: %s", self._name, len(rows), TOO_MANY)
 
     def _bury(self, letter: LetterRow, round_: Round) -> bool:
         self._tally["dead"] += 1
@@ -178,6 +226,12 @@ def _is_asked_to_stop() -> bool:
     """Whether a cancellation is meant for us; else a library has let out one of its own."""
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
+
+
+def _first_untold(count: int, fates: Fates) -> list[int]:
+    """The first place of which nobody has told, if there is one: the others may not be to blame."""
+    told = {*fates.arrived, *(place for place, _ in fates.failed)}
+    return [place for place in range(count) if place not in told][:1]
 
 
 def _first(failure: tuple[int, Exception]) -> int:

@@ -39,6 +39,10 @@ class PermanentError(DeliveryError):
     """A destination will never take this message: it is dead at once."""
 
 
+class UnfinishedError(DeliveryError):
+    """A destination has done a part of it, and goes on when others have had their turn: no failure."""
+
+
 class Message(Plain):
     """A message on its way: `id` is the same at every attempt, and no other message has it.
 
@@ -151,18 +155,24 @@ SOON = Backoff.growing(attempts=12, base="1s", factor=3, cap="1h")
 """For what is near: twelve attempts within 4 to 5 hours."""
 
 
+TIMEOUT = 60_000
+"""A minute: who needs longer for one message holds up the others."""
+
+
 class Terms(Value):
     """How a destination is served.
 
     A destination that is new `begins` with what is published from now on, or with the first message
     there is. `at_once` is how many instances' messages are on their way at the same time, `page` how many
-    messages are read before progress is written.
+    messages are read before progress is written. `timeout` is the milliseconds that a call of `deliver` may
+    take; without one the destination sees to that itself, as one that takes many messages always does.
     """
 
     begins: Literal["now", "first"] = "now"
     at_once: int = 32
     backoff: Backoff = STANDARD
     page: int = 500
+    timeout: int | None = TIMEOUT
 
 
 class Destination(Protocol):
@@ -183,8 +193,8 @@ class Destination(Protocol):
     async def deliver(self, message: Message) -> None:
         """Hand a message over.
 
-        Raises PermanentError when it will never be taken, BusyError to be left alone for a time, and
-        anything else for a failure that may pass.
+        Raises PermanentError when it will never be taken, BusyError to be left alone for a time,
+        UnfinishedError to go on with it later, and anything else for a failure that may pass.
         """
 
     async def close(self) -> None:

@@ -22,13 +22,15 @@ from headway.errors import (
     TooLargeError,
     UnknownInstanceError,
 )
-from headway.outbox.destination import SOON, Message, PermanentError, Terms, Wants
+from headway.outbox.destination import SOON, Message, PermanentError, Terms, UnfinishedError, Wants
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.store.port import InstanceQuery
 
 CHILDREN = "children"
 PAGE = 500
+LONGEST_PART = 2.0
+"""After so many seconds what other instances say has its turn before more children are told."""
 REMEMBERED = timedelta(days=30)
 """Longer than messages and letters are of use, so that none of their attempts has an effect twice."""
 OVER = frozenset({"terminal", "already"})
@@ -36,6 +38,8 @@ NOT_WAITING = OVER | {"illegal", "unknown_event"}
 """What a message to all children may meet: they stand in different states and follow different charts."""
 HOPELESS = (UnknownInstanceError, TooLargeError, RequestReusedError, InputError)
 
+Part = tuple[str | None, Counter[str]]
+"""The last child that was told, and why children have refused so far."""
 Call = Callable[[str], Awaitable[Answer]]
 """What is done with one receiver."""
 
@@ -45,7 +49,8 @@ class Instances:
 
     One instance: a receiver that has ended, or is where the event would lead, needs no message; any other
     refusal is a dead letter. All `children`: those that live and do not wait for the event are passed
-    over; if others refuse it, the message is a dead letter after all of them have been told.
+    over; if others refuse it, the message is a dead letter after all of them have been told. Very many are
+    told in several parts, with other messages between them.
     """
 
     name = "instances"
@@ -55,9 +60,15 @@ class Instances:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self.tally: Counter[str] = Counter()
+        self.longest_part = LONGEST_PART
+        self._parts: dict[str, Part] = {}
 
     async def deliver(self, message: Message) -> None:
-        """Send the event; raises PermanentError when the receiver refuses it or does not exist."""
+        """Send the event.
+
+        Raises PermanentError when the receiver refuses it or does not exist, and UnfinishedError when there
+        are more children to tell.
+        """
         data = message.data
         if not isinstance(data, dict) or not isinstance(data.get("to"), str):
             raise PermanentError("the message does not say to whom it goes")
@@ -111,16 +122,20 @@ class Instances:
 
     async def _tell_children(self, message: Message, call: Call) -> None:
         """Tell those children that live and that there were when the message was sent, page by page."""
-        refused: Counter[str] = Counter()
+        time = asyncio.get_running_loop().time
+        until, sent = time() + self.longest_part, _step(message.effect)
+        after, refused = self._parts.pop(message.id, (None, Counter()))
         query = InstanceQuery(tenant=message.tenant, parent=message.instance, ended=False, limit=PAGE)
         while True:
-            children = await self._engine.list(query)
-            sent = _step(message.effect)
+            children = await self._engine.list(replace(query, after=after))
             there = [child.id for child in children if _step(child.id) <= sent]
-            refused += await self._tell_page(there, call)
+            refused = refused + await self._tell_page(there, call)
             if len(children) < PAGE:
                 break
-            query = replace(query, after=children[-1].id)
+            after = children[-1].id
+            if time() >= until:
+                self._parts[message.id] = after, refused
+                raise UnfinishedError("there are more children to tell")
         if refused:
             reasons = "; ".join(f"{count} × {reason}" for reason, count in refused.most_common(3))
             raise PermanentError(f"{refused.total()} children refused it: {reasons}")

@@ -60,8 +60,11 @@ UNREACHABLE = frozenset(
         KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
+        KafkaError._FATAL,  # noqa: SLF001 - this producer sends nothing any more; the next one does
     }
 )
+
+BROKEN = UnreachableError("Kafka: the producer is broken", after=REST_SECONDS)
 
 Placed = tuple[int, Message]
 """A message, and its place in its page."""
@@ -71,7 +74,7 @@ class Kafka:
     """Writes each message to a topic: the key is the instance, so that its messages stay in order.
 
     A page of messages is on its way at once, through an idempotent producer that waits for all replicas. When
-    the brokers do not answer within the timeout, all that is under way is called back, and sent again when
+    the brokers take none of it within the timeout, all that is under way is called back, and sent again when
     they are there: nothing is given up because a cluster is down.
     """
 
@@ -143,16 +146,24 @@ class Kafka:
     # On the thread of the line.
 
     def _ship(self, line: Line, messages: Iterable[Message], fates: Fates, called_back: Event) -> None:
-        """Send a page; an instance's messages to another topic go when those before them have arrived."""
+        """Send a page; an instance's messages to another topic go when those before them have arrived.
+
+        So does what the producer's queue has no room for.
+        """
         behind: dict[Key, Exception] = {}
         left: Iterable[Placed] = enumerate(messages)
         while left:
             shipment = Shipment(behind)
             self._send_all(line, shipment, left, fates)
             complete = line.flush(self._seconds, called_back)
+            if line.is_broken:
+                fates.failed += [(place, BROKEN) for place in shipment.places]
+                return
             refused = shipment.report(fates, complete=complete)
             is_gone = any(isinstance(error, UnreachableError) for error in refused.values())
-            if not complete or is_gone or called_back.is_set():
+            # With one topic for each instance nobody notes whose messages are refused: the rest is not tried.
+            is_stuck = refused and self._topic.is_one_per_instance
+            if not complete or is_gone or is_stuck or called_back.is_set():
                 return
             left, behind = shipment.kept_back, behind | shipment.instances_of(refused)
 
@@ -162,6 +173,7 @@ class Kafka:
         has_several = not self._topic.is_one_per_instance
         produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
         sent, places = shipment.sent.append, shipment.places.append
+        messages = iter(messages)
         for place, message in messages:
             error = behind.get((message.tenant, message.instance)) if behind else None
             if error is None:
@@ -172,6 +184,9 @@ class Kafka:
                     value = cloud_event(message, source)
                     produce(topic, value, message.instance.encode())
                 except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
+                    if isinstance(raised, BufferError) and shipment.sent:
+                        shipment.kept_back += ((place, message), *messages)
+                        return
                     error = _reason(raised)
                 else:
                     sent(value)
@@ -242,16 +257,30 @@ class Line:
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.is_broken = False
         try:
-            self._producer = Producer({**config, "error_cb": self._error}, logger=LOG)
+            self._producer = Producer({**config, "error_cb": _note}, logger=LOG)
         except KafkaException as error:
             raise InputError(f"Kafka: {error.args[0].str()}") from None
         self.produce = self._producer.produce
         self.thread = ThreadPoolExecutor(1, "headway-kafka")
 
     def flush(self, seconds: float, called_back: Event) -> bool:
-        """Wait until all is told, and call back what is late; False when some is still under way."""
-        until = monotonic() + seconds
-        while self._producer.flush(LOOK_SECONDS):
+        """Wait until all is told, as long as it moves, and call back what is late.
+
+        Answers False when some is still under way, or nobody can tell because the producer is broken.
+        """
+        try:
+            return self._flush(seconds, called_back)
+        except (KafkaException, SystemError) as error:
+            # A fatal error comes out of it, or is in the way of what is told at the same time.
+            LOG.warning("Kafka: the producer is broken, and another takes its place: %s", error)
+            self.is_broken = True
+            return False
+
+    def _flush(self, seconds: float, called_back: Event) -> bool:
+        until, fewest = monotonic() + seconds, len(self._producer)
+        while left := self._producer.flush(LOOK_SECONDS):
+            if left < fewest:
+                until, fewest = monotonic() + seconds, left
             if called_back.is_set() or monotonic() > until:
                 self._producer.purge(blocking=False)
                 return not self._producer.flush(PURGE_SECONDS)
@@ -261,16 +290,15 @@ class Line:
         """End the thread; whoever calls has nothing under way."""
         await asyncio.to_thread(self.thread.shutdown)
 
-    def _error(self, error: KafkaError) -> None:
-        if error.fatal():
-            self.is_broken = True
-        LOG.info("Kafka: %s", error.str())
-
 
 @lru_cache(1_000)
 def is_topic(name: str) -> bool:
     """Whether Kafka would take it for the name of a topic."""
     return TOPIC.fullmatch(name) is not None
+
+
+def _note(error: KafkaError) -> None:
+    LOG.info("Kafka: %s", error.str())
 
 
 def _reason(error: Exception) -> Exception:

@@ -54,7 +54,8 @@ class Letters:
         limit: int = MOST,
     ) -> int:
         """Have dead letters tried again at once, with all their attempts, the oldest first; how many."""
-        return await self._store.redrive(_dead(tenant, destination, instance, ids, limit=limit))
+        query = LetterQuery(destination, tenant, instance, tuple(ids), dead=True, limit=limit)
+        return await self._store.redrive(query)
 
     async def discard(
         self,
@@ -64,9 +65,14 @@ class Letters:
         instance: str | None = None,
         ids: Sequence[str] = (),
         limit: int = MOST,
+        waiting: bool = False,
     ) -> int:
-        """Give dead letters of a destination up for good, the oldest first; answers how many."""
-        return await self._store.discard(_dead(tenant, destination, instance, ids, limit=limit))
+        """Give dead letters of a destination up for good, the oldest first; answers how many.
+
+        With `waiting` those that wait instead; one that is on its way at that time may come back.
+        """
+        query = LetterQuery(destination, tenant, instance, tuple(ids), dead=not waiting, limit=limit)
+        return await self._store.discard(query)
 
     async def retire(self, destination: str) -> bool:
         """Forget a destination that is no more, for all tenants, with its letters; False while one serves it.
@@ -74,9 +80,3 @@ class Letters:
         Until then the messages it has not seen are kept for it.
         """
         return await self._store.retire(destination)
-
-
-def _dead(
-    tenant: str, destination: str | None, instance: str | None, ids: Sequence[str], *, limit: int
-) -> LetterQuery:
-    return LetterQuery(destination, tenant, instance, tuple(ids), dead=True, limit=limit)

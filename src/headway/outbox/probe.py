@@ -37,29 +37,48 @@ class Probe:
         self, due: Sequence[LetterRow], page: MessagePage, cursor: Cursor, blocked: Collection[Key]
     ) -> Chosen:
         """Of letters that are due and a page after a cursor, what to go on with."""
-        letter = min(due, key=self._doubts, default=None)
-        place = self._first_free(page, blocked)
-        is_its_turn = letter is not None and self._doubts(letter) == FREE and self._breaker.pauses % 2 == 0
+        letter, is_its_turn = self._best(due)
+        place = first_free(page, self._wants, blocked)
         if place is None and not is_its_turn and self.end is not None and cursor < page.cursor < self.end:
             return (), page
         self.forget()
         if place is not None and not is_its_turn:
-            return (), _up_to(place + 1, page, cursor)
-        return () if letter is None else (letter,), page if place is None else _up_to(place, page, cursor)
+            return (), up_to(place + 1, page, cursor)
+        return () if letter is None else (letter,), page if place is None else up_to(place, page, cursor)
+
+    def peeked(
+        self, due: Sequence[LetterRow], page: MessagePage, cursor: Cursor, blocked: Collection[Key]
+    ) -> Chosen:
+        """The same when too many wait already: nothing is passed on the way to a message.
+
+        So it is on its page again later, and may come twice.
+        """
+        self.forget()
+        letter, is_its_turn = self._best(due)
+        place = first_free(page, self._wants, blocked)
+        if place is not None and not is_its_turn:
+            return (), MessagePage([page.messages[place]], cursor)
+        return () if letter is None else (letter,), MessagePage([], cursor)
+
+    def _best(self, due: Sequence[LetterRow]) -> tuple[LetterRow | None, bool]:
+        """The letter that says most, and whether it goes before what is new."""
+        letter = min(due, key=self._doubts, default=None)
+        is_free = letter is not None and self._doubts(letter) == FREE
+        return letter, is_free and self._breaker.pauses % 2 == 0
 
     def _doubts(self, letter: LetterRow) -> tuple[bool, int]:
         """How likely it is that the letter itself is to blame: the less, the better."""
         return self._breaker.has_failed(key_of(letter)), letter.attempts
 
-    def _first_free(self, page: MessagePage, blocked: Collection[Key]) -> int | None:
-        """The place of the first message that is wanted and waits behind no other."""
-        wanted = self._wants.of(page.messages)
-        free = next((row.position for row in wanted if key_of(row) not in blocked), None)
-        places = (place for place, row in enumerate(page.messages) if row.position == free)
-        return next(places, None)
+
+def first_free(page: MessagePage, wants: Wants, blocked: Collection[Key]) -> int | None:
+    """The place of the first message that is wanted and waits behind no other."""
+    free = next((row.position for row in wants.of(page.messages) if key_of(row) not in blocked), None)
+    places = (place for place, row in enumerate(page.messages) if row.position == free)
+    return next(places, None)
 
 
-def _up_to(count: int, page: MessagePage, cursor: Cursor) -> MessagePage:
+def up_to(count: int, page: MessagePage, cursor: Cursor) -> MessagePage:
     """The first of the messages, and where to read on."""
     rows = page.messages[:count]
     return MessagePage(rows, rows[-1].cursor if rows else cursor)

@@ -17,6 +17,7 @@ try:
         OutOfMemoryError,
         ReadOnlyError,
         RedisError,
+        TryAgainError,
     )
     from redis.exceptions import (
         ConnectionError as LostError,
@@ -54,9 +55,28 @@ MOST_BYTES = 4 * 1024 * 1024
 REST_SECONDS = 1.0
 LONGEST_STREAM = 100_000
 GONE = (LostError, SlowError, OSError)
-UNFIT = (BusyLoadingError, ClusterDownError, MasterDownError, OutOfMemoryError, ReadOnlyError)
+UNFIT = (
+    BusyLoadingError,
+    ClusterDownError,
+    MasterDownError,
+    OutOfMemoryError,
+    ReadOnlyError,
+    TryAgainError,
+)
 """It answers, but cannot write at present."""
-UNFIT_WORDS = frozenset({"LOADING", "CLUSTERDOWN", "MASTERDOWN", "OOM", "READONLY", "MISCONF", "NOREPLICAS"})
+UNFIT_WORDS = frozenset(
+    {
+        "BUSY",
+        "CLUSTERDOWN",
+        "LOADING",
+        "MASTERDOWN",
+        "MISCONF",
+        "NOREPLICAS",
+        "OOM",
+        "READONLY",
+        "TRYAGAIN",
+    }
+)
 """The same, as the first word of an answer."""
 
 Part = str | bytes | int
@@ -122,20 +142,16 @@ class RedisServer:
             pipeline.execute_command(*command)
         try:
             return await pipeline.execute(raise_on_error=False)
-        except (*GONE, *UNFIT) as error:
-            raise UnreachableError(f"Redis: {_text(error)}", after=REST_SECONDS) from None
-        except RedisError as error:
-            raise DeliveryError(f"Redis: {_text(error)}") from None
+        except (RedisError, OSError) as error:
+            raise _failure(error) from None
 
     async def call(self, script: str, keys: Sequence[Part], values: Sequence[Part]) -> Any:
         """The answer of a script, carried out as a whole. Raises UnreachableError and DeliveryError."""
         command = ("EVAL", script, len(keys), *keys, *values)
         try:
             return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]  # theirs
-        except (*GONE, *UNFIT) as error:
-            raise UnreachableError(f"Redis: {_text(error)}", after=REST_SECONDS) from None
-        except RedisError as error:
-            raise DeliveryError(f"Redis: {_text(error)}") from None
+        except (RedisError, OSError) as error:
+            raise _failure(error) from None
 
     async def close(self) -> None:
         """Close the connections; the next command opens new ones."""
@@ -310,5 +326,12 @@ def _explained(said: str) -> Exception:
     return DeliveryError(f"Redis: {said}")
 
 
-def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+def _failure(error: Exception) -> DeliveryError:
+    """What an error of the client means: Redis may be away, or unable to write anything at present."""
+    said = f"Redis: {type(error).__name__}: {error}"
+    # When there are several commands the client says first which of them it was.
+    answer = str(error).rpartition("caused error: ")[2].lstrip("('\"")
+    first_word = answer.partition(" ")[0]
+    if isinstance(error, (*GONE, *UNFIT)) or first_word in UNFIT_WORDS:
+        return UnreachableError(said, after=REST_SECONDS)
+    return DeliveryError(said)

@@ -15,13 +15,16 @@ from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
 from headway.outbox.destination import Destination
 from headway.outbox.probe import Probe
-from headway.outbox.round import Round, Row, key_of
-from headway.store.port import Changes, LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.outbox.round import Round, key_of
+from headway.outbox.waiting import MOST_WAITING, Waiting
+from headway.store.port import Changes, LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor, Key, LetterRow
 
 LEASE = "30s"
-MOST_WAITING = 50_000
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
+MOST_LEARNT = 10_000
+MOST_SEARCHED = 10
+"""So many pages are looked at in one turn for a message of somebody who does not wait."""
 LOOKS = (100, 1_000, *[10_000] * 10)
 """So many messages are looked at, page by page, for one that waits."""
 
@@ -31,8 +34,8 @@ class Relay(WatchingService):
 
     A message that is not taken becomes a letter, and what follows of its instance waits behind it as
     letters; other instances go on. Progress and letters are written together after a round. What a
-    crash leaves unwritten is delivered again, with the same id. When very many letters wait, no more
-    messages are read until some have gone: they wait in the outbox.
+    crash leaves unwritten is delivered again, with the same id. When very many letters wait, more messages of
+    instances that fail stay in the outbox, or are dead letters when somebody else has one behind them.
     """
 
     def __init__(
@@ -52,7 +55,7 @@ class Relay(WatchingService):
         self._holder = holder or engine.node
         self._lease = milliseconds(lease)
         self._page = page or destination.terms.page
-        self._most_waiting = most_waiting
+        self._waiting = Waiting(most_waiting)
         self._delivery = Delivery(self.name, destination, self._store.now, self.tally)
         self._probe = Probe(self._delivery.breaker, destination.wants)
         self._forget()
@@ -61,8 +64,7 @@ class Relay(WatchingService):
         """Know nothing: whoever holds the lease next may have done anything meanwhile."""
         self._held_since: datetime | None = None
         self._cursor = self._settled = Cursor()
-        self._blocked: dict[Key, set[int]] = {}
-        self._waiting = 0
+        self._waiting.forget()
         self._probe.forget()
         self._ahead: tuple[Cursor, MessagePage] | None = None
 
@@ -84,7 +86,7 @@ class Relay(WatchingService):
             LOG.warning("%s: the lease was lost; what was under way may be delivered again", self.name)
             self._forget()
             return True
-        return bool(due) or page.cursor != before
+        return bool(due) or bool(page.messages) or page.cursor != before
 
     async def _read(self) -> tuple[Sequence[LetterRow], MessagePage]:
         """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""
@@ -93,12 +95,25 @@ class Relay(WatchingService):
         due = await self._store.letters(
             LetterQuery(destination=self._consumer, dead=False, due=True, limit=limit)
         )
-        page = await self._new()
-        if not is_probing:
-            return [*due, *await self._behind(due, limit)], page
+        if is_probing:
+            return await self._one_of(due)
+        # What nobody has tried goes first: while that is as much as can go at once, more would only pile up.
+        untried = sum(not row.attempts for row in due)
+        page = await self._new() if untried < limit else self._nothing
+        return [*due, *await self._behind(due, limit)], page
+
+    async def _one_of(self, due: Sequence[LetterRow]) -> tuple[Sequence[LetterRow], MessagePage]:
+        """The probe, with what is passed on the way to it."""
+        if self._waiting.are_too_many:
+            others = await self._first_with_others(await self._next())
+            return self._probe.peeked(due, others or self._nothing, self._cursor, self._waiting.blocked)
         if self._probe.end is None:
             self._probe.end = await self._store.last_message()
-        return self._probe.chosen(due, page, self._cursor, self._blocked)
+        return self._probe.chosen(due, await self._next(), self._cursor, self._waiting.blocked)
+
+    @property
+    def _nothing(self) -> MessagePage:
+        return MessagePage([], self._cursor)
 
     async def _behind(self, due: Sequence[LetterRow], limit: int) -> Sequence[LetterRow]:
         """What can go with letters that are due: those of their instances that nobody has tried since."""
@@ -115,8 +130,30 @@ class Relay(WatchingService):
         return ready
 
     async def _new(self) -> MessagePage:
-        if self._waiting >= self._most_waiting:
-            return MessagePage([], self._cursor)
+        """What is to be read now; when too many wait, only what somebody else is behind, or among."""
+        page = await self._next()
+        if not self._waiting.are_too_many:
+            return page
+        others = await self._first_with_others(page)
+        if others is None or not self._waiting.can_be_passed(page):
+            return self._nothing
+        return (
+            page if others is not page else self._waiting.up_to_the_last_other(page, self.destination.wants)
+        )
+
+    async def _first_with_others(self, page: MessagePage) -> MessagePage | None:
+        """A page, or one behind it, with a message of somebody who does not wait."""
+        wants, waiting = self.destination.wants, self._waiting
+        for _ in range(MOST_SEARCHED):
+            if waiting.has_others(page, wants):
+                return page
+            waiting.searched = max(waiting.searched, page.cursor)
+            if page.complete:
+                break
+            page = await self._messages(waiting.searched, self._page)
+        return None
+
+    async def _next(self) -> MessagePage:
         ahead, self._ahead = self._ahead, None
         # A probe is chosen of what is there now, not of what was before the pause.
         if ahead is not None and ahead[0] == self._cursor and not self._delivery.breaker.is_probing:
@@ -206,12 +243,13 @@ class Relay(WatchingService):
         known = self._held_since is not None and await self._store.consumer(self._consumer) == self._settled
         if not (await self._settle(self._cursor) if known else await self._begin()):
             return False
+        if not known or self._waiting.count:  # somebody may have discarded what waited
+            await self._learn_who_waits()
         self._held_since = now
         return True
 
     async def _begin(self) -> bool:
-        """Learn how far the destination has come, and what waits."""
-        self._blocked, self._waiting = {}, 0
+        """Learn how far the destination has come."""
         cursor = await self._store.consumer(self._consumer)
         if cursor is None:
             first = self.destination.terms.begins == "first"
@@ -220,29 +258,17 @@ class Relay(WatchingService):
             if not await self._settle(cursor, always=True):
                 return False
         self._cursor = self._settled = cursor
-        after = 0
+        return True
+
+    async def _learn_who_waits(self) -> None:
+        found: list[LetterPlace] = []
         while True:
-            query = LetterQuery(destination=self._consumer, dead=False, after=after, limit=self._page)
-            letters = await self._store.letters(query)
-            for letter in letters:
-                self._block(letter)
-            if len(letters) < self._page:
-                return True
-            after = letters[-1].position
-
-    def _block(self, row: Row) -> None:
-        waiting = self._blocked.setdefault(key_of(row), set())
-        self._waiting += row.position not in waiting
-        waiting.add(row.position)
-
-    def _unblock(self, letter: LetterRow) -> None:
-        """It waits no longer; one that was dead and is driven again was not known to wait."""
-        key = key_of(letter)
-        waiting = self._blocked.get(key, set())
-        self._waiting -= letter.position in waiting
-        waiting.discard(letter.position)
-        if not waiting:
-            self._blocked.pop(key, None)
+            after = found[-1] if found else LetterPlace()
+            page = await self._store.letters_waiting(self._consumer, after, MOST_LEARNT)
+            found += page
+            if len(page) < MOST_LEARNT:
+                break
+        self._waiting.learn(found)
 
     async def _settle(self, cursor: Cursor, round_: Round | None = None, *, always: bool = False) -> bool:
         """Write how far the destination has come; False when the lease is not ours any more."""
@@ -266,11 +292,14 @@ class Relay(WatchingService):
         if not due and not wanted:
             self._cursor = cursor
             return True
-        round_ = Round(due, wanted, self._blocked)
+        round_ = Round(due, wanted, self._waiting.blocked)
+        self._delivery.has_room = self._waiting.has_room
+        if self._waiting.are_too_many:
+            self._delivery.give_up(round_, self._waiting.failed)
         self.tally["queued"] += len(round_.queued)
         try:
             held = await self._deliver_all(round_, None if page.complete else cursor)
-        except asyncio.CancelledError:
+        except (Exception, asyncio.CancelledError):
             # What has arrived is written before the relay stops, so that only what was cut off repeats.
             if not round_.is_untouched:
                 with suppress(Exception):  # the end of the relay must not depend on the store
@@ -315,6 +344,6 @@ class Relay(WatchingService):
     def _learn(self, round_: Round) -> None:
         """Remember who waits now, and who does not any more."""
         for letter in round_.ended():
-            self._unblock(letter)
+            self._waiting.unblock(key_of(letter), letter.position)
         for row in round_.waiting():
-            self._block(row)
+            self._waiting.block(key_of(row), row.position, row.attempts if isinstance(row, LetterRow) else 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from headway.codec import replace
@@ -16,27 +16,36 @@ class Round:
     """Letters that are due and new messages; until something is known of one, it counts as not tried.
 
     `trying` is what is to be tried, in the order of the log; `queued` waits behind letters of its instance.
-    `written` is true at any time.
+    `blocked` are the instances with letters and the positions of these: a message that is one of them was a
+    probe, and waits already. `written` is true at any time.
     """
 
-    def __init__(self, due: Sequence[LetterRow], new: Sequence[MessageRow], blocked: Collection[Key]) -> None:
+    def __init__(
+        self, due: Sequence[LetterRow], new: Sequence[MessageRow], blocked: Mapping[Key, Collection[int]]
+    ) -> None:
         self.due = due
         self.queued: Sequence[MessageRow] = ()
         self.trying: Sequence[Row] = new
         if due or blocked:
             busy = {*map(key_of, due), *blocked}
-            self.queued = [row for row in new if key_of(row) in busy]
+            behind = (row for row in new if key_of(row) in busy)
+            self.queued = [row for row in behind if row.position not in blocked.get(key_of(row), ())]
             self.trying = [*due, *(row for row in new if key_of(row) not in busy)]
         self._arrived: set[int] = set()
         self._failed: dict[int, tuple[LetterRow, timedelta]] = {}
         self._dead: dict[int, LetterRow] = {}
 
     def lanes(self) -> list[list[Row]]:
-        """What is to be tried, one lane for each instance, in order."""
+        """What is to be tried, one lane for each instance, in order; those that have failed before come last.
+
+        So they neither keep others waiting nor have the destination left alone before others had their turn.
+        """
         lanes: dict[Key, list[Row]] = {}
         for row in self.trying:
             lanes.setdefault(key_of(row), []).append(row)
-        return [*lanes.values()]
+        return sorted(
+            lanes.values(), key=lambda lane: isinstance(lane[0], LetterRow) and lane[0].attempts > 0
+        )
 
     def arrived(self, rows: Iterable[Row]) -> None:
         """The destination has taken them."""

@@ -20,7 +20,9 @@ class Template:
     """A text with fields in braces: what a message has itself, or a path into its data.
 
     A field that is not in the data is looked for in the data of the event within. `is_one_per_instance`: all
-    messages of an instance give the same text. Raises InputError when the text is no template.
+    messages of an instance give the same text. With the field `{tenant}` no two tenants give the same text:
+    up to it no value may hold what stands between its field and the next one. Raises InputError when the text
+    is no template.
     """
 
     def __init__(self, text: str) -> None:
@@ -35,16 +37,22 @@ class Template:
         for path in self._paths:
             if not PATH.fullmatch(path):
                 raise InputError(f"not a field of a message: {{{path}}}")
+        upto_tenant = self._paths.index("tenant") + 1 if "tenant" in self._paths else 0
+        self._ends = self._texts[1:-1][:upto_tenant]
+        if "" in self._ends:
+            raise InputError(f"tenants would be mixed up where nothing stands between two fields: {text!r}")
 
     def fill(self, message: Message) -> str:
         """The text for a message; raises PermanentError when the message has nothing for a field."""
         if not self.has_fields:
             return self.text
         data = message.data if self._looks_inside else None
-        filled = [self._texts[0]]
-        for path, text in zip(self._paths, self._texts[1:], strict=True):
-            filled += (_value(message, data, path), text)
-        return "".join(filled)
+        values = [_value(message, data, path) for path in self._paths]
+        for path, value, end in zip(self._paths, values, self._ends, strict=False):
+            if (value + end).find(end) != len(value):
+                raise PermanentError(f"the message's {path} holds {end!r}, where it ends in {self.text!r}")
+        filled = (part for pair in zip(values, self._texts[1:], strict=True) for part in pair)
+        return "".join((self._texts[0], *filled))
 
 
 def _value(message: Message, data: Any, path: str) -> str:

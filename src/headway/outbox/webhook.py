@@ -61,7 +61,7 @@ class Webhook:
     ) -> None:
         self.name = f"webhook:{quote(endpoint.tenant)}:{endpoint.id}"
         self.wants = Wants(several(endpoint.kinds), several(endpoint.events), endpoint.tenant)
-        self.terms = Terms("now", AT_ONCE, endpoint.backoff)
+        self.terms = Terms("now", AT_ONCE, endpoint.backoff, timeout=None)
         self.endpoint = endpoint
         self._clock = clock or SystemClock()
         self._look_up = look_up

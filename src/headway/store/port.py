@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from headway.codec import Scratch, Value
 from headway.store.rows import (
@@ -213,7 +213,7 @@ class EventPage(Value):
 class LetterQuery(Value):
     """Which letters to list, in the order of their messages: those after a position.
 
-    `due`: only those that may be tried now, the first of each instance.
+    `due`: only those that may be tried now, the first of each instance; fewer when their data is large.
     """
 
     destination: str | None = None
@@ -224,6 +224,15 @@ class LetterQuery(Value):
     due: bool = False
     after: int = 0
     limit: int = 100
+
+
+class LetterPlace(NamedTuple):
+    """Of which tenant and instance a letter is, its position, and how often it was tried."""
+
+    tenant: str = ""
+    instance: str = ""
+    position: int = 0
+    attempts: int = 0
 
 
 class Settlement(Value):
@@ -385,14 +394,22 @@ class Store(Protocol):
     async def letters(self, query: LetterQuery) -> Sequence[LetterRow]:
         """A page of letters."""
 
+    async def letters_waiting(
+        self, destination: str, after: LetterPlace, limit: int
+    ) -> Sequence[LetterPlace]:
+        """The places of letters that wait for a destination, in the order of places."""
+
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
-        """Letters that wait behind others of their instance and destination: so many of each, in order."""
+        """Letters that wait behind others of their instance and destination: so many of each, in order.
+
+        They are fewer when their data is large; within a line none is left out before another.
+        """
 
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
 
     async def discard(self, query: LetterQuery) -> int:
-        """Delete dead letters; answers how many."""
+        """Delete letters that are dead, or with `dead=False` those that wait; answers how many."""
 
     async def charts(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""

@@ -27,6 +27,7 @@ from headway.store.port import (
     EventPage,
     EventQuery,
     InstanceQuery,
+    LetterPlace,
     LetterQuery,
     MessagePage,
     MessageQuery,
@@ -289,6 +290,13 @@ class PostgresStore(Submissions):
         sql, values = messages.page_of_letters(query, self._time())
         return await self._rows(LETTER, sql, *values)
 
+    async def letters_waiting(
+        self, destination: str, after: LetterPlace, limit: int
+    ) -> Sequence[LetterPlace]:
+        """The places of letters that wait for a destination, in the order of places."""
+        found = await self._fetch(messages.WAITING, destination, *after[:3], limit)
+        return [LetterPlace(*each) for each in found]
+
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
         """Letters that wait behind others of their instance and destination: so many of each, in order."""
         return await self._rows(LETTER, *messages.behind(heads, each))
@@ -304,7 +312,7 @@ class PostgresStore(Submissions):
         return bool(retired)
 
     async def discard(self, query: LetterQuery) -> int:
-        """Delete dead letters; answers how many."""
+        """Delete letters that are dead, or with `dead=False` those that wait; answers how many."""
         sql, values = messages.discarding(query)
         return len(await self._write(sql, *values))
 

@@ -87,6 +87,11 @@ WITH mine AS MATERIALIZED (
 )
 SELECT count(*) FROM mine
 """
+WAITING = """
+SELECT tenant, instance, position, attempts FROM letter
+WHERE destination = $1 AND NOT dead AND (tenant, instance, position) > ($2, $3, $4)
+ORDER BY tenant, instance, position LIMIT $5
+"""
 # One that was first is marked still when another comes before it that was dead.
 IS_DUE = f"""
 head AND NOT dead AND due <= {TIME} AND NOT EXISTS (
@@ -102,7 +107,7 @@ AS head (destination, tenant, instance, position)
 CROSS JOIN LATERAL (
     SELECT * FROM letter WHERE NOT dead AND destination = head.destination AND tenant = head.tenant
     AND instance = head.instance AND position > head.position ORDER BY position LIMIT $5
-) AS behind ORDER BY behind.position
+) AS behind
 """
 
 
@@ -160,31 +165,43 @@ def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list
         "due, position FETCH FIRST {} ROWS ONLY" if query.due else "position FETCH FIRST {} ROWS WITH TIES"
     )
     page = f"{LETTER.select} {where} ORDER BY {order.format(where.bind(query.limit))}"
+    if query.due:
+        return _those_that_fit(page, where.bind(MOST_BYTES)), where.values
     return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
 
 
 def behind(heads: Sequence[LetterRow], each: int) -> list[Any]:
     """The statement for letters behind others, and its values."""
     lines = [(head.destination, head.tenant, head.instance, head.position) for head in heads]
-    return [BEHIND, *map(list, zip(*lines, strict=True)), each]
+    return [_those_that_fit(BEHIND, "$6"), *map(list, zip(*lines, strict=True)), each, MOST_BYTES]
+
+
+def _those_that_fit(page: str, most: str) -> str:
+    """The statement for the first letters of a page, up to the one that makes their data too large."""
+    before = "sum(octet_length(data)) OVER (ORDER BY position, destination ROWS BETWEEN UNBOUNDED PRECEDING"
+    return f"""
+        SELECT {listed(LETTER.columns)} FROM (
+            SELECT page.*, {before} AND 1 PRECEDING) AS size_before FROM ({page}) AS page
+        ) AS weighed WHERE coalesce(size_before, 0) < {most} ORDER BY position, destination
+    """
 
 
 def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
     """The statement that gives dead letters all their attempts again."""
-    where, found = _dead_letters(query)
+    where, found = _chosen_letters(query, dead=True)
     again = f"dead = false, attempts = 0, due = {TIME.format(where.bind(now))}"
     return f"UPDATE letter SET {again} WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
 
 
 def discarding(query: LetterQuery) -> tuple[str, list[Any]]:
-    """The statement that deletes dead letters."""
-    where, found = _dead_letters(query)
+    """The statement that deletes letters that are dead, or those that wait."""
+    where, found = _chosen_letters(query, dead=query.dead is not False)
     return f"DELETE FROM letter WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
 
 
-def _dead_letters(query: LetterQuery) -> tuple[Where, str]:
+def _chosen_letters(query: LetterQuery, *, dead: bool) -> tuple[Where, str]:
     where = _letters(query)
-    where.add("dead")
+    where.add("dead" if dead else "NOT dead")
     limit = where.bind(query.limit)
     return where, f"SELECT ctid FROM letter {where} ORDER BY position, destination LIMIT {limit} FOR UPDATE"
 

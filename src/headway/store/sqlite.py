@@ -29,6 +29,7 @@ from headway.store.port import (
     EventPage,
     EventQuery,
     InstanceQuery,
+    LetterPlace,
     LetterQuery,
     MessagePage,
     MessageQuery,
@@ -275,9 +276,19 @@ class SqliteStore:
             lambda held: held.snapshot(lambda seen: sqlite_letters.list_letters(seen, query, self._time()))
         )
 
+    async def letters_waiting(
+        self, destination: str, after: LetterPlace, limit: int
+    ) -> Sequence[LetterPlace]:
+        """The places of letters that wait for a destination, in the order of places."""
+        wanted = (destination, *after[:3], limit)
+        found = await self._reader.call(lambda held: held.fetch(sqlite_letters.WAITING, wanted))
+        return [LetterPlace(*each) for each in found]
+
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
         """Letters that wait behind others of their instance and destination: so many of each, in order."""
-        return await self._reader.call(lambda held: sqlite_letters.behind(held, heads, each))
+        return await self._reader.call(
+            lambda held: held.snapshot(lambda seen: sqlite_letters.behind(seen, heads, each))
+        )
 
     async def redrive(self, query: LetterQuery) -> int:
         """Let dead letters be tried again at once, with all their attempts; answers how many."""
@@ -288,7 +299,7 @@ class SqliteStore:
         return await self._write(lambda held: sqlite_messages.retire(held, consumer, self._time()))
 
     async def discard(self, query: LetterQuery) -> int:
-        """Delete dead letters; answers how many."""
+        """Delete letters that are dead, or with `dead=False` those that wait; answers how many."""
         return await self._write(lambda held: sqlite_letters.discard(held, query))
 
     async def charts(self) -> Sequence[ChartRow]:

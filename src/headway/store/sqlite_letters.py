@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import chain
+from typing import Any
 
 from headway.codec import encode, replace
 from headway.store.port import LetterQuery, Settlement
@@ -27,17 +27,26 @@ UPDATE letter SET head = 1 WHERE destination = ?1 AND position = (
     WHERE destination = ?1 AND tenant = ?2 AND instance = ?3 AND dead = 0
 )
 """
-DUE = f"""
-{LETTER.select} WHERE destination = :destination AND head = 1 AND due <= :now
+WAITING = """
+SELECT tenant, instance, position, attempts FROM letter INDEXED BY letter_waiting
+WHERE destination = ? AND dead = 0 AND (tenant, instance, position) > (?, ?, ?)
+ORDER BY tenant, instance, position LIMIT ?
+"""
+THOSE_DUE = """
+FROM letter WHERE destination = :destination AND head = 1 AND due <= :now
 AND position > :after AND (:tenant IS NULL OR tenant = :tenant)
 AND (:instance IS NULL OR instance = :instance)
 AND (:ids IS NULL OR id IN (SELECT value FROM json_each(:ids)))
 ORDER BY due, position LIMIT :limit
 """
-BEHIND = f"""
-{LETTER.select} INDEXED BY letter_waiting
+DUE = f"SELECT {', '.join(LETTER.columns)} {THOSE_DUE}"
+SIZES_OF_DUE = f"SELECT length(data) {THOSE_DUE}"
+THOSE_BEHIND = """
+FROM letter INDEXED BY letter_waiting
 WHERE destination = ? AND tenant = ? AND instance = ? AND position > ? AND dead = 0 ORDER BY position LIMIT ?
 """
+BEHIND = f"SELECT {', '.join(LETTER.columns)} {THOSE_BEHIND}"
+SIZES_BEHIND = f"SELECT length(data) {THOSE_BEHIND}"
 DESTINATIONS = """
 WITH RECURSIVE step (destination) AS (
     SELECT min(destination) FROM letter
@@ -50,7 +59,7 @@ SELECT destination FROM step WHERE destination IS NOT NULL
 REDRIVE = (
     "UPDATE letter SET dead = 0, attempts = 0, due = ? WHERE destination = ? AND position = ? AND dead = 1"
 )
-DISCARD = "DELETE FROM letter WHERE destination = ? AND position = ? AND dead = 1"
+DISCARD = "DELETE FROM letter WHERE destination = ? AND position = ? AND dead = ?"
 FILTERS = {"destination": "letter.destination = :destination", "tenant": "letter.tenant = :tenant"}
 INDEXES = {
     (): "letter_by_position",
@@ -64,6 +73,8 @@ FROM json_each(:ids) AS wanted CROSS JOIN letter INDEXED BY letter_by_id ON lett
 WHERE dead = :dead AND position > :after AND position <= :until
 """
 THE_LAST = 2**63 - 1
+MOST_CHARACTERS = 64 * 1024 * 1024
+"""Letters to be tried are read up to the one that makes their data as large as this."""
 
 
 def settle_letters(connection: Connection, settlement: Settlement) -> None:
@@ -88,9 +99,17 @@ def list_letters(connection: Connection, query: LetterQuery, now: int) -> list[L
 
 
 def behind(connection: Connection, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
-    """Letters that wait behind others of their line: so many of each."""
-    lines = [connection.fetch(BEHIND, (*_line(head), head.position, each)) for head in heads]
-    return [*chain.from_iterable(map(LETTER.rows, lines))]
+    """Letters that wait behind others of their line: so many of each, and no more than fit."""
+    found: list[LetterRow] = []
+    left = MOST_CHARACTERS
+    for head in heads:
+        place = (*_line(head), head.position)
+        sizes = connection.fetch(SIZES_BEHIND, (*place, each))
+        count, left = _fitting(sizes, left)
+        found += LETTER.rows(connection.fetch(BEHIND, (*place, count)) if count else ())
+        if left <= 0:
+            break
+    return found
 
 
 def redrive(connection: Connection, query: LetterQuery, now: int) -> int:
@@ -102,9 +121,13 @@ def redrive(connection: Connection, query: LetterQuery, now: int) -> int:
 
 
 def discard(connection: Connection, query: LetterQuery) -> int:
-    """Delete dead letters; belongs in a transaction."""
-    letters = _page(connection, replace(query, dead=True))[: query.limit]
-    return connection.write(DISCARD, [(each.destination, each.position) for each in letters])
+    """Delete letters that are dead, or those that wait; belongs in a transaction."""
+    dead = query.dead is not False
+    letters = _page(connection, replace(query, dead=dead))[: query.limit]
+    count = connection.write(DISCARD, [(each.destination, each.position, dead) for each in letters])
+    if not dead:
+        _mark(connection, {*map(_line, letters)})
+    return count
 
 
 def page(query: LetterQuery) -> str:
@@ -154,11 +177,26 @@ def _due(connection: Connection, query: LetterQuery, now: int) -> list[LetterRow
         "now": now,
     }
     destinations = connection.fetch(DESTINATIONS) if query.destination is None else [(query.destination,)]
-    found = [
-        row for (each,) in destinations for row in connection.fetch(DUE, {"destination": each, **values})
-    ]
+    found: list[tuple[Any, ...]] = []
+    left = MOST_CHARACTERS
+    for (each,) in destinations:
+        place = {**values, "destination": each}
+        count, left = _fitting(connection.fetch(SIZES_OF_DUE, place), left)
+        found += connection.fetch(DUE, {**place, "limit": count}) if count else ()
+        if left <= 0:
+            break
     letters = sorted(LETTER.rows(found), key=lambda letter: letter.due)
     return sorted(letters[: query.limit], key=_order)
+
+
+def _fitting(sizes: Iterable[tuple[int | None]], left: int) -> tuple[int, int]:
+    """How many fit where so much is left, the one that is too large among them, and what is left then."""
+    count = 0
+    for (size,) in sizes:
+        if left <= 0:
+            break
+        count, left = count + 1, left - (size or 0)
+    return count, left
 
 
 def _ids(query: LetterQuery) -> str | None:

@@ -8,7 +8,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from headway.codec import replace
-from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.port import LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor, LetterRow
 from headway.testing.memory.tables import Tables
 
@@ -64,6 +64,13 @@ def list_letters(tables: Tables, query: LetterQuery, now: datetime) -> list[Lett
     return page
 
 
+def waiting(tables: Tables, destination: str, after: LetterPlace, limit: int) -> list[LetterPlace]:
+    """The places of letters that wait for a destination."""
+    found = _matching(tables, LetterQuery(destination, dead=False))
+    places = sorted(LetterPlace(each.tenant, each.instance, each.position, each.attempts) for each in found)
+    return [place for place in places if place[:3] > after[:3]][:limit]
+
+
 def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
     """Letters that wait behind others of their line: so many of each."""
     found: list[LetterRow] = []
@@ -75,7 +82,7 @@ def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[Letter
 
 def redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
     """Let dead letters be tried again at once, with all their attempts."""
-    letters = _dead(tables, query)
+    letters = _chosen(tables, replace(query, dead=True))
     for letter in letters:
         again = replace(letter, dead=False, attempts=0, due=now)
         tables.letters[letter.destination, letter.position] = again
@@ -83,8 +90,8 @@ def redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
 
 
 def discard(tables: Tables, query: LetterQuery) -> int:
-    """Delete dead letters."""
-    letters = _dead(tables, query)
+    """Delete letters that are dead, or those that wait."""
+    letters = _chosen(tables, replace(query, dead=query.dead is not False))
     for letter in letters:
         del tables.letters[letter.destination, letter.position]
     return len(letters)
@@ -106,8 +113,8 @@ def last_message(tables: Tables) -> Cursor:
     return Cursor(0, tables.messages[-1].position if tables.messages else 0)
 
 
-def _dead(tables: Tables, query: LetterQuery) -> Sequence[LetterRow]:
-    return sorted(_matching(tables, replace(query, dead=True)), key=_order)[: query.limit]
+def _chosen(tables: Tables, query: LetterQuery) -> Sequence[LetterRow]:
+    return sorted(_matching(tables, query), key=_order)[: query.limit]
 
 
 def _matching(tables: Tables, query: LetterQuery) -> list[LetterRow]:

@@ -16,6 +16,7 @@ from headway.store.port import (
     EventPage,
     EventQuery,
     InstanceQuery,
+    LetterPlace,
     LetterQuery,
     MessagePage,
     MessageQuery,
@@ -256,6 +257,12 @@ class MemoryStore(Submissions):
         """A page of letters; without a destination, all letters of a message stand on one page."""
         return await self.call(lambda tables, now: outbox.list_letters(tables, query, now))
 
+    async def letters_waiting(
+        self, destination: str, after: LetterPlace, limit: int
+    ) -> Sequence[LetterPlace]:
+        """The places of letters that wait for a destination, in the order of places."""
+        return await self.call(lambda tables, _: outbox.waiting(tables, destination, after, limit))
+
     async def letters_behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
         """Letters that wait behind others of their instance and destination: so many of each, in order."""
         return await self.call(lambda tables, _: outbox.behind(tables, heads, each))
@@ -265,7 +272,7 @@ class MemoryStore(Submissions):
         return await self.call(lambda tables, now: outbox.redrive(tables, query, now), writes=True)
 
     async def discard(self, query: LetterQuery) -> int:
-        """Delete dead letters; answers how many."""
+        """Delete letters that are dead, or with `dead=False` those that wait; answers how many."""
         return await self.call(lambda tables, _: outbox.discard(tables, query), writes=True)
 
     async def charts(self) -> Sequence[ChartRow]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import LetterQuery, Settlement, Store
+from headway.store.port import LetterPlace, LetterQuery, Settlement, Store
 from headway.store.rows import Cursor, LetterRow
 from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
 
@@ -132,6 +132,21 @@ class LettersContract:
         assert [row.position for row in behind if row.instance == "i2"] == [9]
         assert await store.letters_behind(heads[1:], 0) == []
 
+    async def test_who_waits_is_told_page_by_page(self, store: Store) -> None:
+        """Each letter that waits for a destination, and none that is dead or waits for another."""
+        places = [("acme", "i1", 1, 2), ("acme", "i1", 5, 0), ("acme", "i2", 3, 0), ("other", "i1", 2, 1)]
+        waiting = [
+            letter(at, tenant=tenant, instance=instance, attempts=attempts)
+            for tenant, instance, at, attempts in places
+        ]
+        await keep(store, *waiting, letter(4, dead=True), letter(6, destination="b"))
+        after = LetterPlace()
+        seen: list[LetterPlace] = []
+        while page := await store.letters_waiting("a", after, 3):
+            seen += page
+            after = page[-1]
+        assert seen == places
+
     async def test_each_settlement_lets_the_next_letter_be_tried(self, store: Store) -> None:
         """When the first is delivered, or dead, or put off, what follows is tried, or waits with it."""
         await keep(store, *(letter(n) for n in (1, 2, 3, 4)))
@@ -186,3 +201,13 @@ class LettersContract:
         assert positions(await store.letters(LetterQuery(dead=True))) == [7]
         left = 9 if act == "redrive" else 5
         assert len(await store.letters(LetterQuery())) == left
+
+    async def test_letters_that_wait_are_deleted_only_when_that_is_asked_for(self, store: Store) -> None:
+        """What stands behind them is tried next; dead ones and those of others stay."""
+        others = [letter(3, tenant="other"), letter(1, destination="b")]
+        await keep(store, letter(1, due=NEVER), letter(2, dead=True), letter(4), letter(5), *others)
+        wanted = LetterQuery("a", "acme", dead=False, limit=1)
+        assert await store.discard(wanted) == 1
+        assert await due(store, tenant="acme") == [4]
+        assert await store.discard(replace(wanted, limit=9)) == 2
+        assert positions(await store.letters(LetterQuery())) == [1, 2, 3]
