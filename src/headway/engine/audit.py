@@ -11,9 +11,9 @@ from headway.engine.trail import Trail, contradiction, differences
 from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
 from headway.statechart.export import chart_hash
 from headway.statechart.model import Model
-from headway.statechart.snapshot import Snapshot
+from headway.statechart.snapshot import Snapshot, Timer
 from headway.store.port import AskQuery, Store, TimerQuery, WorkQuery
-from headway.store.rows import AskRow, ChartRow, InstanceRow, Key
+from headway.store.rows import AskRow, ChartRow, InstanceRow, Key, TimerRow
 
 T = TypeVar("T")
 
@@ -172,7 +172,7 @@ class Audit:
             found += [
                 f"the timer {id_} is gone, or was changed"
                 for id_, timer in snapshot.timers.items()
-                if timers.get(id_) != (name, timer.event, timer.due)
+                if not _is(timers.get(id_), name, timer)
             ]
         if snapshot.work:
             ids = tuple(work.id for work in snapshot.work.values())
@@ -185,9 +185,9 @@ class Audit:
             ]
         return found
 
-    async def _timers(self, tenant: str, ids: tuple[str, ...]) -> dict[str, tuple[object, ...]]:
+    async def _timers(self, tenant: str, ids: tuple[str, ...]) -> dict[str, TimerRow]:
         rows = await _read(self._store.timers(TimerQuery(tenant, ids=ids, limit=len(ids))))
-        return {row.id: (row.instance, row.event, row.due) for row in rows}
+        return {row.id: row for row in rows}
 
     async def _asks(self, key: Key) -> dict[str, AskRow]:
         """The asks of an instance, open and closed."""
@@ -239,3 +239,10 @@ async def _all(pages: Callable[[Key, int], Awaitable[Sequence[Key]]]) -> AsyncIt
         for key in page:
             yield key
         after = page[-1]
+
+
+def _is(row: TimerRow | None, instance: str, timer: Timer) -> bool:
+    """Whether a row is that of an instance's timer; the engine itself puts off one that could not fire."""
+    if row is None or row.due < timer.due:
+        return False
+    return (row.instance, row.event) == (instance, timer.event)

@@ -49,7 +49,11 @@ class Resolver:
         if found is None:
             found = self._under_way[host, port] = Future()
             thread = Thread(target=self._look_up, args=(host, port, found), name="headway-names", daemon=True)
-            thread.start()
+            try:
+                thread.start()
+            except RuntimeError as error:  # there are too many threads
+                del self._under_way[host, port]
+                raise OSError(f"{host} cannot be looked up: {error}") from error
         # Who has no more time for it must not end it for the others.
         return await asyncio.shield(asyncio.wrap_future(found))
 

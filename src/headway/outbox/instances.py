@@ -11,7 +11,7 @@ from typing import Any
 
 from headway.codec import from_data, replace
 from headway.engine.engine import Engine
-from headway.engine.orders import Answer
+from headway.engine.orders import Answer, parent_named
 from headway.engine.service import LOG
 from headway.engine.trace import CURRENT, tracing
 from headway.errors import (
@@ -77,7 +77,7 @@ class Instances:
             if data["to"] == CHILDREN:
                 await self._tell_children(message, call)
             else:
-                await self._tell(data["to"], call)
+                await self._tell(message, data["to"], call)
 
     async def close(self) -> None:
         """Nothing to let go of: the engine is its owner's."""
@@ -107,10 +107,13 @@ class Instances:
             keeps_refusals=False,
         )
 
-    async def _tell(self, to: str, call: Call) -> None:
+    async def _tell(self, message: Message, to: str, call: Call) -> None:
         try:
             answer = await call(to)
         except HOPELESS as error:
+            if isinstance(error, UnknownInstanceError) and to == parent_named(message.instance):
+                self.tally["dropped"] += 1  # it has ended, and was pruned since
+                return
             raise PermanentError(_reason(error)) from error
         if not isinstance(answer, Refusal):
             self.tally["sent"] += 1
@@ -124,7 +127,7 @@ class Instances:
         """Tell those children that live and that there were when the message was sent, page by page."""
         time = asyncio.get_running_loop().time
         until, sent = time() + self.longest_part, _step(message.effect)
-        after, refused = self._parts.pop(message.id, (None, Counter()))
+        after, refused = self._parts.get(message.id, (None, Counter()))
         query = InstanceQuery(tenant=message.tenant, parent=message.instance, ended=False, limit=PAGE)
         while True:
             children = await self._engine.list(replace(query, after=after))
@@ -133,9 +136,10 @@ class Instances:
             if len(children) < PAGE:
                 break
             after = children[-1].id
+            self._parts[message.id] = after, refused
             if time() >= until:
-                self._parts[message.id] = after, refused
                 raise UnfinishedError("there are more children to tell")
+        self._parts.pop(message.id, None)
         if refused:
             reasons = "; ".join(f"{count} × {reason}" for reason, count in refused.most_common(3))
             raise PermanentError(f"{refused.total()} children refused it: {reasons}")

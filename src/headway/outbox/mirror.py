@@ -195,17 +195,21 @@ class Mirror(WatchingService):
             LOG.warning("mirror: the database is not the one it was; Redis gets everything anew")
             await self._begin_anew()
             return True
-        if max(place.cursor, place.swept) < forgotten:
-            await self._sweep(place, forgotten)
-            return True
         self._held_back = page.held_back
-        if page.events or not page.complete:
+        after = place.after(page) if page.events or not page.complete else place
+        if after != place:
             keys = {(event.tenant, event.instance) for event in page.events}
             rows = await self._store.look_up(keys)
             await self._write(rows)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
-            await self._reach(place, place.after(page))
             self.tally["written"] += len(rows)
+        # Once, when all that was pruned is behind: who swept at every pruning would not come on.
+        is_past = page.complete or forgotten <= after.cursor
+        if is_past and max(place.cursor, place.swept) < forgotten:
+            await self._sweep(place)
+            after = replace(after, swept=forgotten)
+        if after != place:
+            await self._reach(place, after)
         return not page.complete
 
     async def _write(self, rows: Sequence[InstanceRow]) -> None:
@@ -245,12 +249,11 @@ class Mirror(WatchingService):
             await self._drop(clearing, keys)
         await self._reach(clearing, replace(clearing, clearing=None))
 
-    async def _sweep(self, place: Place, forgotten: Cursor) -> None:
+    async def _sweep(self, place: Place) -> None:
         """Delete what was pruned: there is no line that would tell of it."""
         async for keys in self._shown():
             rows = await self._store.look_up(keys)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
-        await self._reach(place, replace(place, swept=forgotten))
         self.tally["swept"] += 1
 
     async def _shown(self) -> AsyncIterator[set[Key]]:

@@ -63,6 +63,8 @@ class Relay(WatchingService):
     def _forget(self) -> None:
         """Know nothing: whoever holds the lease next may have done anything meanwhile."""
         self._held_since: datetime | None = None
+        self._learnt_at: datetime | None = None
+        self._searches = False
         self._cursor = self._settled = Cursor()
         self._waiting.forget()
         self._probe.forget()
@@ -79,14 +81,14 @@ class Relay(WatchingService):
             raise
 
     async def _go_on(self) -> bool:
-        before = self._cursor
+        before, self._searches = self._cursor, False
         due, page = await self._read()
         if not await self._work_through(due, page):
             self.tally["lost"] += 1
             LOG.warning("%s: the lease was lost; what was under way may be delivered again", self.name)
             self._forget()
             return True
-        return bool(due) or bool(page.messages) or page.cursor != before
+        return bool(due) or bool(page.messages) or page.cursor != before or self._searches
 
     async def _read(self) -> tuple[Sequence[LetterRow], MessagePage]:
         """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""
@@ -149,8 +151,9 @@ class Relay(WatchingService):
                 return page
             waiting.searched = max(waiting.searched, page.cursor)
             if page.complete:
-                break
+                return None
             page = await self._messages(waiting.searched, self._page)
+        self._searches = True
         return None
 
     async def _next(self) -> MessagePage:
@@ -234,6 +237,7 @@ class Relay(WatchingService):
         if self._held_since is not None:
             age = (now - self._held_since) / timedelta(milliseconds=1)
             if 0 <= age < self._lease / 3:
+                await self._look_who_waits(now)
                 return True
             if not 0 <= age < self._lease:
                 self._forget()
@@ -243,8 +247,7 @@ class Relay(WatchingService):
         known = self._held_since is not None and await self._store.consumer(self._consumer) == self._settled
         if not (await self._settle(self._cursor) if known else await self._begin()):
             return False
-        if not known or self._waiting.count:  # somebody may have discarded what waited
-            await self._learn_who_waits()
+        await self._look_who_waits(now)
         self._held_since = now
         return True
 
@@ -260,7 +263,13 @@ class Relay(WatchingService):
         self._cursor = self._settled = cursor
         return True
 
-    async def _learn_who_waits(self) -> None:
+    async def _look_who_waits(self, now: datetime) -> None:
+        """Learn it once, and again now and then: somebody may have discarded what waited."""
+        if self._learnt_at is not None:
+            is_fresh = 0 <= (now - self._learnt_at) / timedelta(milliseconds=1) < self._lease / 3
+            if is_fresh or not self._waiting.count:
+                return
+        self._learnt_at = now
         found: list[LetterPlace] = []
         while True:
             after = found[-1] if found else LetterPlace()

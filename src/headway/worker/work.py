@@ -197,8 +197,11 @@ class Work:
         """Call what blocks in a thread, as handlers that are not async are called; raises what it raises.
 
         A handler that is stopped leaves the thread behind, which keeps its place at the worker until it ends.
+        One at a time: raises InputError for a second.
         """
         running = self._running
+        if running.thread is not None and not running.thread.done():
+            raise InputError("a thread of this work is still busy")
         own, running.in_thread = running.in_thread, True
         running.thread = self._threads.call(function, argument)
         try:

@@ -31,6 +31,7 @@ CREATE TABLE instance (
     updated_at timestamptz NOT NULL,
     journal    text NOT NULL,
     snapshot   text NOT NULL,
+    seal       text NOT NULL,
     ended_at   timestamptz GENERATED ALWAYS AS (CASE WHEN ended THEN updated_at END) STORED,
     PRIMARY KEY (tenant, id)
 ) WITH (fillfactor = 70);
@@ -252,11 +253,11 @@ CREATE TYPE record_key_given AS (tenant text, kind text, key text);
 CREATE TYPE version_seen AS (place tid, seen xid);
 CREATE TYPE instance_given AS (
     tenant text, id text, chart text, version bigint, seq bigint, status text, ended boolean, parent text, owner text,
-    created_at timestamptz, updated_at timestamptz, journal text, snapshot text
+    created_at timestamptz, updated_at timestamptz, journal text, snapshot text, seal text
 );
 CREATE TYPE instance_change AS (
     place tid, seen xid, chart text, version bigint, seq bigint, status text, ended boolean, owner text,
-    updated_at timestamptz, journal text, snapshot text
+    updated_at timestamptz, journal text, snapshot text, seal text
 );
 CREATE TYPE history_given AS (
     tenant text, instance text, seq bigint, "row" bigint, at timestamptz, event text, transition text, before text,

@@ -10,6 +10,8 @@ CREATE TABLE chart_version (
 ) STRICT;
 
 -- `no` is the order of creation, and the last column of every index of this table.
+-- `seal`: a hash of all other columns that the engine writes. `pruned`: that of the last line that is gone of a
+-- history which is too long to go in one transaction.
 CREATE TABLE instance (
     no         INTEGER PRIMARY KEY,
     tenant     TEXT NOT NULL,
@@ -25,6 +27,8 @@ CREATE TABLE instance (
     updated_at INTEGER NOT NULL,
     journal    TEXT NOT NULL,
     snapshot   TEXT NOT NULL,
+    seal       TEXT NOT NULL,
+    pruned     TEXT,
     UNIQUE (tenant, id)
 ) STRICT;
 CREATE INDEX instance_by_tenant ON instance (tenant);

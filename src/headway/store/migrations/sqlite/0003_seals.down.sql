@@ -1,2 +1,0 @@
-ALTER TABLE instance DROP COLUMN pruned;
-ALTER TABLE instance DROP COLUMN seal;
