@@ -7,6 +7,7 @@ import pytest
 from headway import Event, Final, Retry, State, Statechart, View, any_live
 from headway.actions import topic
 from headway.codec import decode
+from headway.engine.audit import Audit
 from headway.engine.engine import Engine
 from headway.store.address import store_at
 from headway.store.port import Claim as WorkClaim
@@ -100,6 +101,7 @@ async def test_a_timer_that_fails_is_put_off_and_stops_no_other(made: Harness) -
         assert harness.node.timers.tally["put_off"] == 1
         await harness.advance("1m")
         assert harness.node.timers.tally["put_off"] == 2
+        assert [flaw async for flaw in Audit(harness.node.engine.store).everything()] == []
 
 
 @pytest.mark.mission("ENG-9")

@@ -118,6 +118,35 @@ def test_the_count_is_read_again_after_the_hook() -> None:
     assert (world.status(), world.of["it"].states) == ("Running", ("processing",))
 
 
+@pytest.mark.mission("TSK-F4", "TSK-HOOK")
+def test_a_stop_reaches_what_was_added_while_the_hook_is_called() -> None:
+    """It is stopped with the run, and goes on with it."""
+    world = run_with("a")
+    go(world, "done", to=world.children()[0])
+    world.send(TaskRun.add_processes({"processes": [{"name": "b"}]}))
+    world.send(TaskRun.stop(by=ANN))
+    assert [world.status(name) for name in (world.children()[1], "it")] == ["Stopped", "Stopped"]
+    world.send(TaskRun.resume(by=ANN))
+    world.pass_time(1)
+    go(world, "done", to=world.children()[1])
+    assert world.of["it"].states == ("completing",)
+    world.done()
+    assert world.status() == "Completed"
+
+
+@pytest.mark.mission("TSK-WF")
+def test_processes_that_are_added_cannot_copy_without_limit() -> None:
+    """What a run was given goes to each of them, but only so much in all."""
+    world = World(TaskRun, TaskProcess)
+    world.create(TaskRun, input_artifacts=["x" * 90_000], dispatched=True)
+    world.done(processes=[{"name": "a"}])
+    many = [{"name": str(number), "inherits": [(0, 0, 1)]} for number in range(200)]
+    refused = world.refused(TaskRun.add_processes({"processes": many}))
+    assert "10,000,000 bytes" in str(refused)
+    world.send(TaskRun.add_processes({"processes": many[:3]}))
+    assert len(world.children()) == 4
+
+
 @pytest.mark.mission("TSK-F2")
 def test_a_failed_process_fails_its_run_without_the_hook() -> None:
     """The run fails when nothing runs any more, and the hook is never called."""

@@ -2,6 +2,7 @@
 
 import asyncio
 import tracemalloc
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +20,7 @@ from headway.outbox.destination import DeliveryError, Message, PermanentError
 from headway.outbox.instances import Instances, sender
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.statechart.snapshot import work_done
+from headway.statechart.snapshot import SYSTEM, work_done
 from headway.store.port import InstanceQuery, MessageQuery, Store
 from headway.testing import FakeClock
 from tests.outbox.world import ACME, Failing, memory_store, until_idle
@@ -128,6 +129,18 @@ async def test_one_instance_tells_another(world: World) -> None:
     assert (told.states, told.context["words"]) == (("greeted",), "hi")
     assert (await world.engine.history(ACME, "friend"))[-1].actor == "instance:whole"
     assert world.instances.tally["sent"] == 1
+
+
+async def test_a_parent_that_is_pruned_needs_no_message(world: World, store: Store) -> None:
+    """A child that outlives it tells nobody, and that is no failure."""
+    await world.engine.create(ACME, "whole", "Whole")
+    await world.send("whole", Whole.grow(1))
+    [part] = [row.id for row in await world.engine.list(InstanceQuery(tenant=ACME, parent="whole"))]
+    await world.send("whole", Whole.stop(by=person("ann", "owner")))
+    assert await store.prune_instances(await store.now() + timedelta(days=1), 10) == 1
+    await world.send(part, Part.begin(by=SYSTEM))
+    await until_idle(world.relay)
+    assert (world.instances.tally["dropped"], await world.errors()) == (1, [])
 
 
 @pytest.mark.parametrize("parted", [False, True], ids=["greeted", "gone"])

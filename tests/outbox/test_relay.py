@@ -698,3 +698,14 @@ async def test_what_comes_while_the_last_page_is_delivered_is_read_at_once(store
     assert await relay.turn()
     assert await relay.turn()
     assert reader.names == ["one", "two", "three"]
+
+
+async def test_a_search_for_somebody_else_goes_on_without_a_rest(store: Store) -> None:
+    """When too many wait, as long as there is more of the log to look at."""
+    reader = Reader(bad=always(NO))
+    subscriber = Subscriber("reader", reader, begins="first", backoff=Backoff.after("1h"))
+    relay = Relay(Engine(store), subscriber, page=2, most_waiting=3)
+    await publish(store, "a", *["bad"] * 60)
+    await publish(store, "z", "good")
+    await until_idle(relay)
+    assert reader.names == ["good"]

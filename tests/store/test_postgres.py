@@ -470,7 +470,7 @@ PAGES: dict[str, tuple[str, list[Any]]] = {
     "asks of an instance": page_of_asks(AskQuery("acme", instance="i1", roles=("manager",))),
     "closed asks": page_of_asks(AskQuery("acme", open=False, after="a1")),
     "messages": page_of_messages(MessageQuery(Cursor(1, 1), kinds=("emit",), tenant="acme"), Cursor(2, 9)),
-    "next messages": (NEXT, [1, 1, 100]),
+    "next messages": (NEXT, [1, 1, 100, None]),
     "letters": page_of_letters(LetterQuery("hook", dead=True, after=5), None),
     "letters that are due": page_of_letters(LetterQuery("hook", due=True), None),
     "letters to redrive": redriving(LetterQuery("hook"), None),

@@ -72,6 +72,12 @@ class Inheritance:
         return True
 
 
+def copied_bytes(pieces: Iterable[Piece], given: Sequence[Any]) -> int:
+    """How much of what a run was given these pieces are."""
+    sizes = [len(encode(artifact)) for artifact in given]
+    return sum(sum(sizes[first : first + count]) for _, first, count in pieces)
+
+
 def joined(own: Sequence[Any], pieces: Iterable[Piece], given: Sequence[Any]) -> list[Any]:
     """The artifacts that `split` has taken apart."""
     whole = list(own)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway import No, View
-from headway.lifecycles.task_runs.artifacts import joined
+from headway.lifecycles.task_runs.artifacts import LARGEST_COPIED, copied_bytes, joined
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
 
@@ -130,8 +130,12 @@ def keep_error(view: View) -> dict[str, Any]:
 
 
 def adds_processes(view: View) -> bool | No:
-    """The runner has named processes to create."""
-    return bool(_said(view).get("processes")) or No("no process is named")
+    """The runner has named processes to create, which do not copy too much."""
+    processes = _said(view).get("processes")
+    pieces = [piece for each in processes or () for piece in each.get("inherits", ())]
+    if pieces and copied_bytes(pieces, view.context.input_artifacts) > LARGEST_COPIED:
+        return No(f"processes get at most {LARGEST_COPIED:,} bytes of what their run was given")
+    return bool(processes) or No("no process is named")
 
 
 def prepared_processes(view: View) -> list[dict[str, Any]]:
