@@ -437,6 +437,17 @@ class Application(
         | restarting.on_error("ENGINE_CONNECT_FAILED").to(classifying, do=(BROWSER, actions.failure_kept))
         | reconnecting.on_error("ENGINE_CONNECT_FAILED").to(classifying, do=actions.failure_kept)
     )
+    lost_by_hand = (
+        (reconnecting | clearing_captcha | checking_submission | handing_over)
+        .on("error.work")
+        .to(
+            restarting,
+            when=("takenOver", guards.browser_gone),
+            do=(*SUBMITTED, BROWSER_LOST),
+            counts="restarts",
+            meaning="what the person did in it cannot be seen any more",
+        )
+    )
     browser_lost = (
         (applying | reconnecting | clearing_captcha | checking_submission | handing_over)
         .on("error.work")
@@ -459,6 +470,9 @@ class Application(
     )
     reconnected = reconnecting.on_done.to(resuming)
     look_first = resuming.always.to(checking_submission, when="takenOver", meaning="it may be submitted")
+    only_verify = resuming.always.to(
+        verifying, when=guards.lost_in_doubt, meaning="an empty form is not filled for nothing"
+    )
     begin_anew = resuming.always.to(
         navigating, when=guards.form_lost, do=FORM_FORGOTTEN, meaning="a new browser shows an empty form"
     )
