@@ -11,7 +11,18 @@ from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.crawls.record import AMOUNTS
 from headway.statechart.effects import Message, StartWork, StoreRecord
 from headway.statechart.snapshot import work_progress
-from tests.lifecycles.crawling import ANN, BOT, FINAL, LONG, PATHS, begin, fail, job_in, running, wait_for_retry
+from tests.lifecycles.crawling import (
+    ANN,
+    BOT,
+    FINAL,
+    LONG,
+    PATHS,
+    begin,
+    fail,
+    job_in,
+    running,
+    wait_for_retry,
+)
 from tests.lifecycles.world import BEGIN, World
 
 

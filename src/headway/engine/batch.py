@@ -243,7 +243,8 @@ class Batch:
         chart = self.registry.newest(creation.chart)
         facts: dict[str, Any] = {}
         if chart.model.facts:
-            blank = Snapshot(chart.name, chart.version, key[1], context=first_context(chart, creation.context))
+            context = first_context(chart, creation.context)
+            blank = Snapshot(chart.name, chart.version, key[1], context=context)
             facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,

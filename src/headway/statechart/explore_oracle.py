@@ -114,7 +114,7 @@ class Doubling:
 
     def _row(self, index: int, row: model.Transition) -> model.Transition:
         actions = self.actions(row.actions)
-        # A row that follows by itself and changes nothing that is kept here comes to the same place each time.
+        # A row that follows by itself and changes nothing that is kept here leads to the same place always.
         once = not (row.events or row.targets or actions) and row.after is None
         conditions = [self._condition(index, condition, once=once) for condition in row.when]
         return replace(

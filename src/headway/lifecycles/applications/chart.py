@@ -79,6 +79,7 @@ BY_HAND = put(takenOver=True)
 NOT_BY_HAND = put(takenOver=False)
 HANDED_OVER = keep("pageState", "screenshotUrl")
 BROWSER_LOST = put(formLost=True, cdpUrl="", liveViewUrl="")
+LOST_IN_DOUBT = (*SUBMITTED, BROWSER_LOST)
 NO_ENGINE = (BROWSER, actions.engine_missing)
 
 
@@ -388,7 +389,7 @@ class Application(
     )
     unsure = submitting.on_error.to(verifying, when=guards.in_doubt, do=SUBMITTED)
     lost_unsure = submitting.on_error("BROWSER_CRASH", "cdp_disconnect").to(
-        restarting, when=guards.restarts_left, do=(*SUBMITTED, BROWSER_LOST), counts="restarts"
+        restarting, when=guards.restarts_left, do=LOST_IN_DOUBT, counts="restarts"
     )
     unplugged_unsure = submitting.on_error("CDP_DISCONNECT").to(
         reconnecting, when=guards.browser_unplugged, do=SUBMITTED, counts="reconnects"
@@ -440,13 +441,8 @@ class Application(
     lost_by_hand = (
         (reconnecting | clearing_captcha | checking_submission | handing_over)
         .on("error.work")
-        .to(
-            restarting,
-            when=("takenOver", guards.browser_gone),
-            do=(*SUBMITTED, BROWSER_LOST),
-            counts="restarts",
-            meaning="what the person did in it cannot be seen any more",
-        )
+        # What the person did in it cannot be seen any more.
+        .to(restarting, when=("takenOver", guards.browser_gone), do=LOST_IN_DOUBT, counts="restarts")
     )
     browser_lost = (
         (applying | reconnecting | clearing_captcha | checking_submission | handing_over)

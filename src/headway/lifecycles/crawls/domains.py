@@ -36,7 +36,7 @@ def slow_down(view: View) -> list[model.Action]:
     # A job that is content with less than others says nothing of what the domain bears.
     bears = _half(_known(view) or USUAL)
     signs = put(slow_start=True, session=job.session + 1, defended_at=view.now.isoformat())
-    kept = [put(domain_concurrency=bears), KEPT] if job.domain else []
+    kept: list[model.Action] = [put(domain_concurrency=bears), KEPT] if job.domain else []
     return [signs, *kept, put(domain_concurrency=min(bears, _half(_limit(view))))]
 
 
