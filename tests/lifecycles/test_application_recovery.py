@@ -171,10 +171,10 @@ def test_a_browser_lost_under_a_captcha_comes_back(code: str, after: str) -> Non
 
 @pytest.mark.mission("APP-ERR", "APP-HUMAN")
 @pytest.mark.parametrize(
-    ("code", "after"), [("BROWSER_CRASH", "navigating"), ("CDP_DISCONNECT", "filling_page")]
+    ("code", "after"), [("BROWSER_CRASH", "verifying"), ("CDP_DISCONNECT", "filling_page")]
 )
 def test_a_browser_lost_after_a_takeover_comes_back_to_the_look(code: str, after: str) -> None:
-    """Whether the person has submitted is looked for in the browser that is brought back."""
+    """Whether the person has submitted is looked for; only in the same browser nothing found means no."""
     life = at("checking_submission")
     life.work_fails(code)
     life.work_done(BROWSER)

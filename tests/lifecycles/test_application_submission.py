@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -205,6 +206,56 @@ def test_who_takes_over_at_the_submission_submits(*, found: dict[str, object], i
     assert (life.status, submissions(life)) == ("completed" if found else "failed", begun)
 
 
+def left_to_a_person(phase: str) -> Applying:
+    """A person has had the browser, and says that they are done."""
+    life = Applying("premium").until(phase)
+    if phase == "submitting":
+        life.work_fails("captcha_detected")
+        life.send(Application.captcha_solved({}, by=USER))
+        assert life.states == ("clearing_captcha",)
+    else:
+        life.work_fails("canvas_element")
+        switch(life)
+        life.work_fails("canvas_element")
+        life.work_done()
+        life.send(Application.human_resolved({"notes": "I have submitted it"}, by=USER))
+        assert life.states == ("checking_submission",)
+    return life
+
+
+@pytest.mark.mission("APP-ERR", "APP-CHK", "APP-HUMAN")
+@pytest.mark.parametrize("phase", ["filling_page", "submitting"])
+@pytest.mark.parametrize("code", ["BROWSER_CRASH", "cdp_disconnect"])
+def test_what_a_person_did_in_a_browser_that_is_lost_is_not_done_again(phase: str, code: str) -> None:
+    """A new browser that finds no confirmation proves nothing: the task fails, nothing is sent again."""
+    life = left_to_a_person(phase)
+    begun = submissions(life)
+    life.work_fails(code)
+    assert (life.record["submitAttempted"], life.checkpoints()[-1]) == (True, "submitted")
+    life.work_done(BROWSER)
+    assert life.states == ("checking_submission",)
+    life.work_done({})
+    assert life.states == ("verifying",)
+    life.work_done({})
+    assert (failed_with(life), submissions(life)) == ("VERIFICATION_FAILED", begun)
+
+
+@pytest.mark.mission("APP-ERR", "APP-CHK", "APP-T8", "APP-HUMAN")
+@pytest.mark.parametrize("phase", ["filling_page", "submitting"])
+@pytest.mark.parametrize("end", ["cancel", "overdue", "broken"])
+def test_what_ends_before_the_look_after_a_person_may_be_submitted(phase: str, end: str) -> None:
+    """Who looks at the record afterwards is not told that nothing went out."""
+    life = left_to_a_person(phase)
+    if end == "cancel":
+        life.send(Application.cancel(by=USER))
+    if end == "overdue":
+        life.advance("30m")
+    while end == "broken" and not life.snapshot.ended:
+        life.work_fails("ValueError")
+    assert life.snapshot.ended
+    assert life.record["submitAttempted"]
+
+
 RESULTS: dict[str, list[Any]] = {
     "provisioning": [BROWSER],
     "navigating": [PAGE],
@@ -234,6 +285,9 @@ REPORTS = [
     ("field_ambiguous", {"fieldName": "visa"}),
 ]
 
+CRUCIAL = ("submitting", "clearing_captcha", "checking_submission")
+"""Where trouble means most, and comes most often."""
+
 
 def wander(life: Applying, dice: Random) -> str:
     """Let something happen that can happen next; what it was."""
@@ -242,7 +296,7 @@ def wander(life: Applying, dice: Random) -> str:
         return "somebody or the time"
     ((state, work),) = life.snapshot.work.items()
     life.clock.move_to(max(work.due or life.clock.now(), life.clock.now()))
-    if dice.random() < (0.3 if state == "submitting" else 0.85):
+    if dice.random() < (0.3 if state in CRUCIAL else 0.85):
         life.work_done(dice.choice(RESULTS.get(state, [{}])))
         return "done"
     if dice.random() < 0.8:
@@ -254,21 +308,42 @@ def wander(life: Applying, dice: Random) -> str:
     return "captcha_detected"
 
 
-@pytest.mark.mission("APP-CHK", "APP-GATE", "APP-P5")
+@dataclass
+class Onlooker:
+    """Knows of a life whether it may have been submitted: by work that submits, or by a person's hands."""
+
+    life: Applying
+    is_sent: bool = False
+    by_hand: bool = False
+    """A person may have submitted, in a browser that can still show it."""
+
+    def wander(self, dice: Random) -> None:
+        """Let something happen, and see what it means."""
+        life, was = self.life, self.life.states
+        happened = wander(life, dice)
+        was_submitting = was == ("submitting",)
+        self.is_sent |= was_submitting and happened not in NOT_SENT
+        self.by_hand |= life.is_in("waiting_takeover") or (was_submitting and life.is_in("waiting_human"))
+        if was == ("checking_submission",) != life.states:
+            self.by_hand &= happened not in {"done", "VERIFICATION_FAILED"}
+        self.is_sent |= self.by_hand and life.is_in("restarting")
+
+
+@pytest.mark.mission("APP-CHK", "APP-GATE", "APP-P5", "APP-HUMAN")
 @pytest.mark.parametrize("tier", ["starter", "pro", "premium"])
 def test_no_life_submits_in_doubt_or_without_the_resume(tier: str) -> None:
     """Whatever happens in whichever order, a submission begins complete, and with nothing sent before."""
     begun = 0
     for seed in range(300):
-        dice, life, is_sent = Random(seed), Applying(tier).until("provisioning"), False
+        dice, life = Random(seed), Applying(tier).until("provisioning")
+        onlooker = Onlooker(life)
         while not life.snapshot.ended and len(life.steps) < 100:
-            was_submitting, before = "submitting" in life.snapshot.work, submissions(life)
-            happened = wander(life, dice)
-            is_sent = is_sent or (was_submitting and happened not in NOT_SENT)
+            before = submissions(life)
+            onlooker.wander(dice)
             if submissions(life) > before:
                 begun += 1
-                assert not is_sent, (tier, seed)
-                assert not life.record["takenOver"], (tier, seed)
+                assert not onlooker.is_sent, (tier, seed)
+                assert not onlooker.by_hand, (tier, seed)
                 assert life.record["resumeUploaded"] or not life.record["uploadNeeded"], (tier, seed)
     assert begun > 100
 

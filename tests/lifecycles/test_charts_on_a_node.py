@@ -150,6 +150,25 @@ def test_a_crawl_heeds_what_another_has_learned_of_the_domain() -> None:
     assert asyncio.run(live()) == [2, 1, 2]
 
 
+@pytest.mark.mission("CRW-RETRY")
+@pytest.mark.parametrize("told", [{}, {"domain": "example.org"}, {"kind": "crawl", "domain": "example.org"}])
+def test_a_new_crawl_heeds_the_domain_from_its_creation_on(told: dict[str, str]) -> None:
+    """What is known of a domain is found also for a job that leaves its kind and domain to the defaults."""
+
+    async def crawl(_: Work) -> None:
+        raise Defended("not for robots")
+
+    async def live() -> int:
+        async with Harness(CrawlJob, handlers=crawlers(crawl)) as life:
+            (await life.tenant.create(CrawlJob, "c1", {"url": "https://example.org/"})).unwrap()
+            await life.run_until_idle()
+            (await life.tenant.create(CrawlJob, "c2", {"url": "https://example.org/b", **told})).unwrap()
+            limit: int = (await life.tenant.get("c2")).context["domain_concurrency"]
+            return limit
+
+    assert asyncio.run(live()) == 2
+
+
 @pytest.mark.mission("CRW-S", "CRW-BEAT")
 def test_a_crawl_that_a_worker_from_outside_has_is_left_to_it_until_it_falls_silent() -> None:
     """The node's own worker keeps away while signs of life come, and takes the job up when none do."""

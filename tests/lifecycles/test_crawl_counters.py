@@ -11,7 +11,18 @@ from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.crawls.record import AMOUNTS
 from headway.statechart.effects import Message, StartWork, StoreRecord
 from headway.statechart.snapshot import work_progress
-from tests.lifecycles.crawling import ANN, BOT, FINAL, LONG, PATHS, fail, job_in, running, wait_for_retry
+from tests.lifecycles.crawling import (
+    ANN,
+    BOT,
+    FINAL,
+    LONG,
+    PATHS,
+    begin,
+    fail,
+    job_in,
+    running,
+    wait_for_retry,
+)
 from tests.lifecycles.world import BEGIN, World
 
 
@@ -61,9 +72,8 @@ def test_an_attempt_that_begins_anew_counts_anew(how: str) -> None:
     assert [world.of["it"].counters[name] for name in AMOUNTS if name in world.of["it"].counters] == [0, 0]
     world.pass_time(20)
     count(world, how, urls_total=10, urls_processed=2)
-    world.pass_time(10 if how == "work" else 0)
     assert world.of["it"].counters["urls_total"] == 10
-    assert eta(world) == (80.0 if how == "event" else 120.0)
+    assert eta(world) == 80.0
 
 
 @pytest.mark.mission("CRW-COUNT")
@@ -76,9 +86,8 @@ def test_an_attempt_that_goes_on_counts_on(how: str) -> None:
     fail(world, how, "browser_crash")
     waited = wait_for_retry(world, how, resumes=True)
     count(world, how, urls_processed=3)
-    world.pass_time(10 if how == "work" else 0)
     assert world.of["it"].counters["urls_processed"] == 5
-    assert eta(world) == round(20 + waited + (10 if how == "work" else 0), 1)
+    assert eta(world) == round(20 + waited, 1)
 
 
 def count(world: World, how: str, **counters: int) -> None:
@@ -89,16 +98,38 @@ def count(world: World, how: str, **counters: int) -> None:
         tell(world, **counters)
 
 
+@pytest.mark.mission("CRW-COUNT")
+@pytest.mark.parametrize("how", ["event", "work"])
+def test_a_first_attempt_that_resumes_counts_from_its_beginning(how: str) -> None:
+    """There is nothing it could go on with here, so the estimate follows its own speed."""
+    world = job_in("queued")
+    begin(world, how, resumes=True)
+    world.pass_time(20)
+    count(world, how, urls_total=10, urls_processed=2)
+    assert eta(world) == 80.0
+
+
 @pytest.mark.mission("CRW-COUNT", "CRW-BEAT")
-def test_what_the_work_counts_moves_the_estimate_within_10_s() -> None:
-    """A handler that tells of progress sends no event: the job looks every 10 s, and notes what is new."""
+def test_what_the_work_counts_moves_the_estimate_at_once() -> None:
+    """A handler that tells of progress sends no event: what it counts is noted, once."""
     world = running("work")
-    tell(world, urls_total=4, urls_processed=1)
     world.pass_time(10)
+    tell(world, urls_total=4, urls_processed=1)
     job = world.of["it"].context
     assert (job["eta_seconds"], job["updated_at"]) == (30.0, world.now.isoformat())
     world.pass_time(10)
+    tell(world)
+    tell(world, urls_total=0)
     assert world.of["it"].context == job
+
+
+@pytest.mark.mission("CRW-COUNT", "CRW-BEAT")
+def test_a_job_whose_work_counts_nothing_takes_no_steps() -> None:
+    """While the work goes on and says nothing, the history does not grow."""
+    world = running("work", wall_clock_seconds=LONG)
+    before = world.of["it"]
+    world.pass_time(3_600)
+    assert world.of["it"] == before
 
 
 @pytest.mark.mission("CRW-COUNT")
@@ -107,7 +138,6 @@ def test_there_is_an_estimate_only_while_a_job_runs(how: str) -> None:
     """A job that waits for its next attempt does not say how long the last one would have taken."""
     world = running(how)
     count(world, how, urls_total=4, urls_processed=1)
-    world.pass_time(10)
     assert eta(world) is not None
     fail(world, how, "network_error")
     assert eta(world) is None
@@ -201,16 +231,20 @@ def test_a_domain_that_defends_itself_is_spared_by_all_its_jobs() -> None:
 
 
 @pytest.mark.mission("CRW-RETRY")
-@pytest.mark.parametrize(("own", "known", "lowered"), [(4, 2, 1), (8, 3, 1), (1, 2, 1), (9, 9, 4)])
-def test_each_sign_halves_what_the_domain_bears(own: int, known: int, lowered: int) -> None:
-    """The lower of the job's and the domain's limit is halved, and never less than one."""
-    defended = {"domain_concurrency": known, "defended_at": BEGIN.isoformat()}
+@pytest.mark.parametrize(
+    ("own", "known", "kept", "after"),
+    [(4, 2, 1, 1), (8, 3, 1, 1), (9, 9, 4, 4), (1, 2, 1, 1), (2, 8, 4, 1), (1, None, 2, 1), (9, None, 2, 2)],
+)
+def test_each_sign_halves_what_the_domain_bears(own: int, known: int | None, kept: int, after: int) -> None:
+    """The domain's limit is halved, and the job's; one that was content with less lowers no other's."""
+    defended = known and {"domain_concurrency": known, "defended_at": BEGIN.isoformat()}
     world = World(CrawlJob, defended=defended)
     world.create(CrawlJob, domain="example.org", domain_concurrency=own)
     world.send(CrawlJob.start({"worker_id": "w_1"}, by=BOT))
-    assert world.of["it"].context["domain_concurrency"] == min(own, known)
+    assert world.of["it"].context["domain_concurrency"] == min(own, known or own)
     fail(world, "event", "captcha")
-    assert world.found(StoreRecord)[0].data["domain_concurrency"] == lowered
+    assert world.found(StoreRecord)[0].data["domain_concurrency"] == kept
+    assert world.of["it"].context["domain_concurrency"] == after
 
 
 @pytest.mark.mission("CRW-RETRY")

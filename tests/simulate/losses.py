@@ -41,6 +41,17 @@ def messages_are_written_twice(patch: Patch) -> None:
     patch.setitem(commit.WRITERS, effects.Message, twice)
 
 
+def counters_that_nobody_reads_are_lost(patch: Patch) -> None:
+    """A counter that no guard looks at is never written, not even for the first time."""
+    count = batch.Batch._count
+
+    def choosy(self: Any, counter: Any, by: int) -> None:
+        if counter[1].startswith("instances:") or counter in self.counters:
+            count(self, counter, by)
+
+    patch.setattr(batch.Batch, "_count", choosy)
+
+
 def a_cancellation_stays_with_the_parent(patch: Patch) -> None:
     """Children are not told that their parent was cancelled."""
     patch.setattr(batch, "write_cascade", nothing)
@@ -146,6 +157,7 @@ LOSSES: list[Bug] = [
     ),
     one_message_is_lost,
     messages_are_written_twice,
+    counters_that_nobody_reads_are_lost,
     a_cancellation_stays_with_the_parent,
     sums_have_no_errors,
     errors_are_never_taken_back,

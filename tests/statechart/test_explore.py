@@ -484,3 +484,18 @@ def test_a_circle_that_a_guard_may_end_leaves_the_proof_open() -> None:
     (denial,) = explored.denials
     assert (denial.code, denial.guarded, len(denial.transitions)) == ("runaway", True, MOST_ROWS + 1)
     assert not prove(Circling).ok
+
+
+class Noting(Statechart):
+    """Notes something by itself, until its guard says that there is nothing to note."""
+
+    first = State(initial=True)
+    go = first.to(first)
+    note = first.always.stay(when=has_receipt)
+
+
+def test_a_row_that_stays_and_changes_nothing_ends_when_its_guard_says_no() -> None:
+    """Taken once or often, it comes to the same place: the proof goes on from there."""
+    explored = explore(Noting)
+    assert (explored.complete, explored.denials) == (True, [])
+    assert {edge.names for edge in explored.edges} == {("go",), ("go", "note")}

@@ -43,7 +43,7 @@ from headway.statechart.chart import Chart
 from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed
-from headway.statechart.step import Step, start, status_of, step
+from headway.statechart.step import Step, first_context, start, status_of, step
 from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow, Key, RequestRow
 
@@ -243,7 +243,8 @@ class Batch:
         chart = self.registry.newest(creation.chart)
         facts: dict[str, Any] = {}
         if chart.model.facts:
-            blank = Snapshot(chart.name, chart.version, key[1], context=dict(creation.context or {}))
+            context = first_context(chart, creation.context)
+            blank = Snapshot(chart.name, chart.version, key[1], context=context)
             facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,

@@ -61,10 +61,12 @@ class Oracle:
         if self.answers and len(self.fired) > self.most_rows:
             raise Veto("runaway", f"more than {self.most_rows} transitions follow from one step")
 
-    def guard(self, arc: int, condition: str) -> Function:
-        """A guard that says yes or no as the oracle will have it."""
+    def guard(self, arc: int, condition: str, *, once: bool = False) -> Function:
+        """A guard that says yes or no as the oracle will have it; once: no to a row that has just fired."""
 
         def answer(view: View) -> bool:
+            if once and self.fired[-1:] == [arc]:
+                return False
             holds = self.choose((condition, view.event.name, view.states), 2) == YES
             if not holds:
                 self.denied.append((arc, condition, view.states))
@@ -111,13 +113,16 @@ class Doubling:
         )
 
     def _row(self, index: int, row: model.Transition) -> model.Transition:
-        conditions = [self._condition(index, condition) for condition in row.when]
+        actions = self.actions(row.actions)
+        # A row that follows by itself and changes nothing that is kept here leads to the same place always.
+        once = not (row.events or row.targets or actions) and row.after is None
+        conditions = [self._condition(index, condition, once=once) for condition in row.when]
         return replace(
             row,
             when=tuple(conditions),
             takes=None,
             after=row.after if isinstance(row.after, int | None) else SECOND,
-            actions=(self._mark(index), *self.actions(row.actions)),
+            actions=(self._mark(index), *actions),
         )
 
     def _mark(self, index: int) -> model.Call:
@@ -128,12 +133,12 @@ class Doubling:
         self.functions[name] = function
         return model.Call(name=name)
 
-    def _condition(self, index: int, condition: model.Condition) -> model.Condition:
+    def _condition(self, index: int, condition: model.Condition, *, once: bool) -> model.Condition:
         if isinstance(condition, model.Formula) and self.decides(condition.text):
             return condition
         text = condition.name if isinstance(condition, model.Named) else condition.text
         name = f"guard {index}: {text}"
-        self.functions[name] = self.oracle.guard(index, text)
+        self.functions[name] = self.oracle.guard(index, text, once=once)
         return model.Named(name=name)
 
     def decides(self, text: str | None) -> bool:

@@ -80,7 +80,7 @@ def start(
         chart=ready.name,
         version=ready.version,
         instance=instance,
-        context=_first_context(ready, context),
+        context=first_context(ready, context),
         seed=seed,
         parent=parent,
         depth=depth,
@@ -261,7 +261,8 @@ def _start(
         return Refusal(code=veto.code, message=veto.message, event=event.name)
 
 
-def _first_context(chart: Chart, context: object) -> dict[str, Any]:
+def first_context(chart: Chart, context: object) -> dict[str, Any]:
+    """What a life begins with, defaults filled in; raises InputError for what does not fit."""
     kind = chart.context_type
     if kind is not None:
         try:

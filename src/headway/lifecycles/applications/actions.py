@@ -137,6 +137,11 @@ def doubt_kept(view: View) -> Mapping[str, Any]:
     return {"submitAttempted": view.context.submitAttempted or "submitting" in view.before}
 
 
+def hands_kept(view: View) -> Mapping[str, Any]:
+    """What ends before a look at what a person did in the browser may have been submitted."""
+    return {"submitAttempted": view.context.submitAttempted or view.context.takenOver}
+
+
 def screenshot_kept(view: View) -> Mapping[str, Any]:
     """The last screenshot."""
     return {"screenshotUrl": view.payload.url}
@@ -278,7 +283,7 @@ FORM_FORGOTTEN = put(
 UNIT_RETURNED = add("usage:{userId}", -1)
 STATUS = (live("state_change", data=status_change), status_kept)
 REVIEW = (live("field_review", data=review_data),)
-END = (slot_returned, *STATUS, end_kept, spawn("applications.cleanup", held))
+END = (slot_returned, hands_kept, *STATUS, end_kept, spawn("applications.cleanup", held))
 STARTED = log("checkpoint", "{subType: 'workflow_started'}")
 DONE = log("checkpoint", "{subType: 'workflow_completed'}")
 COMPLETED = (duration_kept, *END, live("completed", data=success), DONE)

@@ -79,6 +79,7 @@ BY_HAND = put(takenOver=True)
 NOT_BY_HAND = put(takenOver=False)
 HANDED_OVER = keep("pageState", "screenshotUrl")
 BROWSER_LOST = put(formLost=True, cdpUrl="", liveViewUrl="")
+LOST_IN_DOUBT = (*SUBMITTED, BROWSER_LOST)
 NO_ENGINE = (BROWSER, actions.engine_missing)
 
 
@@ -388,7 +389,7 @@ class Application(
     )
     unsure = submitting.on_error.to(verifying, when=guards.in_doubt, do=SUBMITTED)
     lost_unsure = submitting.on_error("BROWSER_CRASH", "cdp_disconnect").to(
-        restarting, when=guards.restarts_left, do=(*SUBMITTED, BROWSER_LOST), counts="restarts"
+        restarting, when=guards.restarts_left, do=LOST_IN_DOUBT, counts="restarts"
     )
     unplugged_unsure = submitting.on_error("CDP_DISCONNECT").to(
         reconnecting, when=guards.browser_unplugged, do=SUBMITTED, counts="reconnects"
@@ -437,6 +438,12 @@ class Application(
         | restarting.on_error("ENGINE_CONNECT_FAILED").to(classifying, do=(BROWSER, actions.failure_kept))
         | reconnecting.on_error("ENGINE_CONNECT_FAILED").to(classifying, do=actions.failure_kept)
     )
+    lost_by_hand = (
+        (reconnecting | clearing_captcha | checking_submission | handing_over)
+        .on("error.work")
+        # What the person did in it cannot be seen any more.
+        .to(restarting, when=("takenOver", guards.browser_gone), do=LOST_IN_DOUBT, counts="restarts")
+    )
     browser_lost = (
         (applying | reconnecting | clearing_captcha | checking_submission | handing_over)
         .on("error.work")
@@ -459,6 +466,9 @@ class Application(
     )
     reconnected = reconnecting.on_done.to(resuming)
     look_first = resuming.always.to(checking_submission, when="takenOver", meaning="it may be submitted")
+    only_verify = resuming.always.to(
+        verifying, when=guards.lost_in_doubt, meaning="an empty form is not filled for nothing"
+    )
     begin_anew = resuming.always.to(
         navigating, when=guards.form_lost, do=FORM_FORGOTTEN, meaning="a new browser shows an empty form"
     )

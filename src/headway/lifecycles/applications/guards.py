@@ -165,6 +165,11 @@ def form_lost(view: View) -> bool:
     return bool(view.context.formLost and not view.context.submitAttempted)
 
 
+def lost_in_doubt(view: View) -> bool:
+    """The form went with its browser, and may have been submitted before."""
+    return bool(view.context.formLost and view.context.submitAttempted)
+
+
 def edits_earlier_page(view: View) -> bool:
     """A value is corrected that stands on a page before this one."""
     return _earlier(view, view.payload.corrections)

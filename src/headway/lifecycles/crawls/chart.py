@@ -104,7 +104,7 @@ class CrawlJob(
         sets="updated_at",
         meaning="a sign of life too",
     )
-    counted = working.every(BEAT).stay(
+    counted = working.always.stay(
         when=has_counted, do=estimate, sets="updated_at", meaning="the work has counted something"
     )
     complete = running.to(

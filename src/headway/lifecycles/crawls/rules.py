@@ -61,8 +61,8 @@ def note_start(view: View) -> dict[str, Any]:
 
 
 def begin_counting(view: View) -> list[model.Action]:
-    """Count from nothing, unless the attempt goes on where the one before it stopped."""
-    if _said(view).get("resumes") is True:
+    """Count from nothing, unless the attempt goes on where one before it stopped."""
+    if _said(view).get("resumes") is True and view.context.counting_since:
         return []
     back = [count(name, -view.counters[name]) for name in AMOUNTS if view.counters[name]]
     return [*back, put(counted=0, counting_since=view.now.isoformat())]

@@ -128,7 +128,7 @@ class Ending:
                 for action in acts_of(self._world.charts[chart, line.version], line).sure:
                     if isinstance(action, Add):
                         added[key[0], filled(action.key, known)] += action.by
-        for key, value in self._tables.counters.items():
+        for key, value in {**dict.fromkeys(added, 0), **self._tables.counters}.items():
             if not key[1].startswith("instances:") and value != added[key]:
                 self._violated(f"the counter {key[1]} is {value}, and {added[key]} were added")
 
