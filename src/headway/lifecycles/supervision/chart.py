@@ -43,7 +43,7 @@ from headway.lifecycles.supervision.placing import (
     SupervisorData,
     Up,
     Waits,
-    dismiss,
+    dismiss_all,
     give_word,
     note_down,
     note_free,
@@ -265,27 +265,31 @@ class Supervisor(
     version=1,
     name="supervision.supervisor",
     context=SupervisorData,
-    cancel="close",
+    cancel="dismiss",
     max_depth=1,
-    accepts={"wait-without-deadline:OPEN": "a supervisor is there for as long as its workspace is"},
+    accepts={
+        "no-final": "a supervisor is there for as long as its workspace is",
+        "dead-end:OPEN": "it is where it serves, and what it knows changes there",
+    },
 ):
-    """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time."""
+    """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time.
+
+    It has no end, so that no worker and no job ever tells something to somebody who is not there.
+    """
 
     OPEN = State(initial=True, meaning="gives tasks to workers", waits_for="workers and jobs")
-    CLOSED = Final(meaning="gives nothing any more")
 
     worker_up = OPEN.stay(by="system", takes=Up, do=(note_up, place))
     worker_down = OPEN.stay(by="system", takes=Down, do=note_down)
     worker_asks = OPEN.stay(by="system", takes=Asks, do=give_word)
     worker_gone = OPEN.stay(
-        by="system", takes=Gone, do=(note_gone, spawn("supervision.worker", substitute), place)
+        by="system", takes=Gone, do=(spawn("supervision.worker", substitute), note_gone, place)
     )
     place_free = OPEN.stay(by="system", takes=Free, do=(note_free, place))
     job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
     job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
-    close = OPEN.to(
-        CLOSED,
+    dismiss = OPEN.stay(
         by=("supervisor", "admin"),
-        do=dismiss,
+        do=dismiss_all,
         meaning="ends its workers, and the jobs that need them",
     )

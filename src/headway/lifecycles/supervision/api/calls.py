@@ -164,22 +164,14 @@ class Calls:
         return json_response({"items": items, "next": following})
 
     async def supervisor(self, workspace: str) -> str:
-        """The supervisor of a workspace, there from the first call on; one that is closed is followed."""
-        for turn in count():
-            name = _supervisor_name(workspace, turn)
-            if not await self._is_closed(name, workspace):
-                return name
-        raise AssertionError  # there is always a next one
-
-    async def _is_closed(self, name: str, workspace: str) -> bool:
-        """Whether a supervisor has ended; one that there is not is made."""
-        engine, tenant = self.node.engine, self.caller.tenant
+        """The supervisor of a workspace, there from the first call on."""
+        engine, tenant, name = self.node.engine, self.caller.tenant, _supervisor_name(workspace)
         try:
-            return (await engine.row(tenant, name)).ended
+            await engine.row(tenant, name)
         except UnknownInstanceError:
             with suppress(InstanceExistsError):
                 await engine.create(tenant, name, Supervisor.chart.name, context={"workspace_id": workspace})
-            return False
+        return name
 
     def _new_name(self, request_id: str | None, context: Mapping[str, Any], turn: int) -> str:
         """A name; that of a request is the same whenever it comes, should its answer not have been kept."""
@@ -214,10 +206,9 @@ def calls_on(machine: Machine) -> Callable[..., Any]:
     return calls
 
 
-def _supervisor_name(workspace: str, turn: int) -> str:
+def _supervisor_name(workspace: str) -> str:
     """The id begins as a worker's does, because the ids of workers that a supervisor makes begin with it."""
-    told = f"workspace {turn}:{workspace}" if turn else f"workspace:{workspace}"
-    return f"w_{sha256(told.encode()).hexdigest()[:12]}"
+    return f"w_{sha256(f'workspace:{workspace}'.encode()).hexdigest()[:12]}"
 
 
 def _change(row: HistoryRow) -> Shown:
