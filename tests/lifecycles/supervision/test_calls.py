@@ -58,6 +58,7 @@ BAD_WORKERS: list[dict[str, Any]] = [
     {"metadata": []},
     {"metadata": {"note": "x" * 10_000}},
     {"supervisor_timeout_seconds": 0},
+    {"supervisor_timeout_seconds": 2.999},
     {"request_id": ""},
     {"color": "red"},
 ]
