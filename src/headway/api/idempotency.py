@@ -55,7 +55,7 @@ def lookups_of(engine: Engine) -> list[Lookup]:
 class Repeats:
     """Lets the application answer a request once, and repeats the answer for as long as it is kept.
 
-    That is 24 hours when it makes something new, and an hour when its path names what it moves.
+    That is 24 hours when it makes something new, an hour when its path names what it moves or it is refused.
     """
 
     def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
@@ -98,8 +98,8 @@ class Repeats:
         if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
             secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
             told = _spent(scope["path"]) if secret else kept
-            moves = bool(scope.get("path_params")) and kept.status != CREATED
-            await self._store.run(Keeping(name, asked, encode(told).decode(), HOUR if moves else DAY))
+            lasts = _lasts(kept.status, moves=bool(scope.get("path_params")))
+            await self._store.run(Keeping(name, asked, encode(told).decode(), lasts))
         await _send(send, kept)
 
     def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
@@ -171,6 +171,11 @@ class Keeping:
         """The answer."""
         row = RequestRow(*self._name, self._asked, self._answer, self._now + self._lasts)
         return Changes(requests=[row])
+
+
+def _lasts(status: int, *, moves: bool) -> timedelta:
+    """How long an answer is kept."""
+    return DAY if status == CREATED or (status < LOWEST_ERROR and not moves) else HOUR
 
 
 def _asked(scope: Scope, caller: Caller, body: bytes) -> str:

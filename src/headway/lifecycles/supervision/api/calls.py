@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from headway.api.problems import Problem, problem_of
 from headway.api.requests import REQUEST, request_key, wrong
 from headway.api.seals import Seal
 from headway.codec import decode, encode
-from headway.engine.orders import DAY, Receipt
+from headway.engine.orders import DAY, HOUR, Receipt
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
@@ -115,12 +116,17 @@ class Calls:
                 return (await self.row(f"{parent}:{step}:0")).id
         raise InternalError(f"{parent} has made no child")
 
-    async def send(self, name: str, event: Event, request_id: str | None) -> Receipt:
-        """Send an event; raises Problem when it is refused."""
+    async def send(self, name: str, event: Event, request_id: str | None, lasts: timedelta = HOUR) -> Receipt:
+        """Send an event; raises Problem when it is refused, which is remembered with the answer only."""
         key = request_id or self._key
         return _taken(
             await self.node.engine.send(
-                self.caller.tenant, name, event, request_id=None if key is None else REQUEST + key
+                self.caller.tenant,
+                name,
+                event,
+                request_id=None if key is None else REQUEST + key,
+                lasts=lasts,
+                keeps_refusals=False,
             )
         )
 
