@@ -73,11 +73,14 @@ class Repeats:
         if not await self._store.hold([name], holder, IN_FLIGHT):
             raise Problem("key_in_flight", headers={"Retry-After": "1"})
         try:
-            if not await self._told_again(scope, name, asked, send):
-                self._tell_lookups(scope, is_hit=False)
-                await self._tell_first(scope, receive, send, name=name, asked=asked)
+            if await self._told_again(scope, name, asked, send):
+                return
+            self._tell_lookups(scope, is_hit=False)
+            kept = await self._first(scope, receive, name=name, asked=asked)
         finally:
             await self._store.let_go([name], holder)
+        # Only now: who was refused may correct the request and send it under the same key at once.
+        await _send(send, kept)
 
     async def _told_again(self, scope: Scope, name: Key, asked: str, send: Send) -> bool:
         known = Known(name)
@@ -91,7 +94,8 @@ class Repeats:
         await _send(send, decode(Kept, known.row.answer))
         return True
 
-    async def _tell_first(self, scope: Scope, receive: Receive, send: Send, *, name: Key, asked: str) -> None:
+    async def _first(self, scope: Scope, receive: Receive, *, name: Key, asked: str) -> Kept:
+        """The answer to a request that is new, kept if it is one to keep."""
         answer = Recorder()
         await self._app(scope, receive, answer)
         kept = answer.kept()
@@ -100,7 +104,7 @@ class Repeats:
             told = _spent(scope["path"]) if secret else kept
             lasts = _lasts(kept.status, moves=bool(scope.get("path_params")))
             await self._store.run(Keeping(name, asked, encode(told).decode(), lasts))
-        await _send(send, kept)
+        return kept
 
     def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
         for tell in self._lookups:

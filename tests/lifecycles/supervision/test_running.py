@@ -356,6 +356,17 @@ async def test_who_follows_a_terminated_worker_begins_at_its_safe_point(
     assert (len({*processes}), len(steps) <= count + 1) == (2, True)
 
 
+@pytest.mark.mission("SUP-RUN")
+@pytest.mark.parametrize(("size", "times"), [(9_998, 1), (9_999, 0)])
+async def test_only_a_small_safe_point_is_carried(careful: Service, size: int, times: int) -> None:
+    """What is carried stays in the history of the worker: of 10,000 bytes of JSON at most."""
+    worker = await careful.worker()
+    job = await careful.job(f"say point {size}")
+    assert (await careful.until(job, "COMPLETED"))["status"] == "COMPLETED"
+    history = await careful.node.engine.history("default", worker)
+    assert [row.event for row in history].count("safe_point") == times
+
+
 @pytest.mark.mission("SUP-R", "SUP-J")
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
 async def test_a_canceled_job_is_killed_and_its_worker_goes_on(
