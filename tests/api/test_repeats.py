@@ -3,9 +3,12 @@
 import asyncio
 
 import pytest
+from starlette.responses import Response
+from starlette.types import Message
 
-from headway.api.idempotency import Keeping, Known
+from headway.api.idempotency import Keeping, Known, Repeats
 from headway.engine.orders import HOUR
+from headway.store.rows import Key
 from tests.api.serving import Service
 
 pytestmark = pytest.mark.mission("ENG-2")
@@ -70,6 +73,23 @@ async def test_a_request_that_was_wrong_may_be_corrected_under_its_key(service: 
     wrong = await service.client.post("/v1/keys", json={**NEW, "scopes": []}, headers=KEY)
     assert wrong.status_code == 422
     assert (await service.client.post("/v1/keys", json=NEW, headers=KEY)).status_code == 201
+
+
+async def test_a_key_is_free_by_the_time_its_refusal_is_told(service: Service) -> None:
+    """Who corrects a request at once is not told that the first one is still under way."""
+    store, name = service.node.engine.store, ("default", "answer:x")
+    free: list[Key] = []
+
+    async def tell(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            free.extend(await store.hold([name], "the next", 60_000))
+
+    key = await service.key("admin")
+    headers = [(b"authorization", f"Bearer {key}".encode())]
+    scope = {"type": "http", "path": "/", "query_string": b"", "headers": headers}
+    repeats = Repeats(Response(status_code=422), service.node.engine, service.access)
+    await repeats.serve(scope, asyncio.Queue().get, tell, key="x", body=b"")
+    assert free == [name]
 
 
 async def test_of_many_at_once_one_is_carried_out(service: Service) -> None:

@@ -466,27 +466,51 @@ def test_a_validation_that_does_not_end_is_logged() -> None:
     assert (world.status(), world.found(WriteLog)[-1].data) == ("FAILED", "validation did not end")
 
 
+DISMISS = Supervisor.dismiss(by=person("ada", "admin"))
+
+
 @pytest.mark.mission("SUP-W", "SUP-J")
-def test_a_supervisor_that_is_closed_leaves_nobody_behind() -> None:
-    """Its workers are terminated; jobs that run on them or wait for one are canceled; its end is final."""
+def test_a_supervisor_that_dismisses_leaves_nobody_behind() -> None:
+    """Its workers are terminated; jobs that run on them or wait for one are canceled; all are forgotten."""
     world = world_with(2)
     for name, wanted in (("runs", 1), ("waits", 2)):
         submit(world, name, worker_count=wanted)
-    assert world.refused(Supervisor.close(by=USER), "boss").code == "actor"
-    world.send(Supervisor.close(by=person("ada", "admin")), "boss")
+    assert world.refused(Supervisor.dismiss(by=USER), "boss").code == "actor"
+    world.send(DISMISS, "boss")
     assert [world.status(name) for name in ("w0", "w1")] == ["TERMINATED"] * 2
     assert [world.status(name) for name in ("runs", "waits")] == ["CANCELED"] * 2
-    assert world.refused(Supervisor.job_waits({"job": "late", "count": 1}), "boss").code == "terminal"
+    known = world.of["boss"].context
+    assert (known["hands"], known["waiting"], known["orphans"]) == ({}, {}, [])
+
+
+@pytest.mark.mission("SUP-RUN", "SUP-J")
+def test_who_is_heard_of_only_after_the_dismissal_is_served() -> None:
+    """A worker that was IDLE and a job that was SUBMITTED find their supervisor, and each other."""
+    world = world_with(1)
+    world.create(Worker, "idle", supervisor="boss")
+    world.create(Job, task_description="count to ten", supervisor="boss")
+    world.send(DISMISS, "boss")
+    assert [world.status(name) for name in ("w0", "idle", "it")] == ["TERMINATED", "IDLE", "SUBMITTED"]
+    world.send(Job.validate())
+    world.send(Worker.start_task({}), "idle")
+    assert (world.status(), workers_of(world)) == ("RUNNING", ["idle"])
 
 
 @pytest.mark.mission("SUP-R")
-def test_a_worker_whose_supervisor_is_closed_ends_after_its_patience() -> None:
-    """Who is started too late is asked nothing and answered nothing, and does not stay for ever."""
+def test_a_worker_with_a_task_of_its_own_outlasts_the_dismissal() -> None:
+    """It takes nothing from jobs, so it goes on, and its supervisor has a word for it whenever it asks."""
     world = world_with(0)
-    world.create(Worker, "w0", supervisor="boss")
-    world.send(Supervisor.close(by=person("ada", "admin")), "boss")
-    world.send(Worker.start_task({}), "w0")
-    world.pass_time(3_599)
-    assert world.status("w0") == "RUNNING"
-    world.pass_time(1)
-    assert world.status("w0") == "TERMINATED"
+    world.create(Worker, "own", supervisor="boss")
+    world.send(Worker.start_task({"tasks": ["t"]}), "own")
+    world.send(DISMISS, "boss")
+    world.pass_time(86_400)
+    assert world.status("own") == "RUNNING"
+
+
+@pytest.mark.mission("SUP-R")
+def test_nobody_stands_in_for_a_worker_that_fails_while_it_is_dismissed() -> None:
+    """That a worker has failed may be heard after it was dismissed: it is not replaced."""
+    world = world_with(1)
+    world.send(DISMISS, "boss")
+    world.send(Supervisor.worker_gone({"worker": "w0", "failed": True}), "boss")
+    assert not world.found(SpawnChild)

@@ -9,7 +9,7 @@ import pytest
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.statechart.check import check
 from headway.statechart.define import Statechart
-from headway.statechart.effects import CancelWork, StartWork, WriteLog
+from headway.statechart.effects import CancelWork, Deliver, StartWork, WriteLog
 from headway.statechart.snapshot import Event, person, timer_fired, work_done
 from tests.lifecycles.world import World
 
@@ -223,6 +223,37 @@ def test_a_time_in_which_nothing_ran_is_not_the_silence_of_a_supervisor() -> Non
     world.pass_time(2399)
     assert world.status() == "PAUSED"
     world.pass_time(2)
+    assert world.status() == "TERMINATED"
+
+
+@pytest.mark.mission("SUP-R")
+@pytest.mark.parametrize("how", ["safe points", "tasks"])
+def test_what_a_worker_does_is_no_word_of_its_supervisor(how: str) -> None:
+    """Safe points and tasks that follow each other renew no patience, and keep nobody from asking."""
+    tasks = [f"t{number}" for number in range(100)]
+    world = World(Worker)
+    world.create(Worker, "mute")  # takes no questions
+    world.create(Worker, capacity=100, supervisor="mute", supervisor_timeout_seconds=600)
+    world.send(Worker.start_task({"tasks": tasks}, by=BOSS))
+    for _ in range(9):
+        world.pass_time(60)
+        if how == "tasks":
+            world.done(result=1)
+        else:
+            world.send(Worker.safe_point({"task": "t0", "reached": 1}))
+    assert (world.status(), len(world.found(Deliver))) == ("RUNNING", 2)
+    world.pass_time(60)
+    assert world.status() == "TERMINATED"
+
+
+@pytest.mark.mission("SUP-R")
+def test_a_worker_listens_once_a_second_at_most() -> None:
+    """However short its patience: who listens without rest does nothing else."""
+    world = World(Worker)
+    world.create(Worker, supervisor_timeout_seconds=0.05)
+    world.pass_time(2.9)
+    assert (world.status(), world.of["it"].context["unheard"]) == ("IDLE", 2)
+    world.pass_time(0.1)
     assert world.status() == "TERMINATED"
 
 

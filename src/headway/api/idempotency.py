@@ -55,7 +55,7 @@ def lookups_of(engine: Engine) -> list[Lookup]:
 class Repeats:
     """Lets the application answer a request once, and repeats the answer for as long as it is kept.
 
-    That is 24 hours when it makes something new, and an hour when its path names what it moves.
+    That is 24 hours when it makes something new, an hour when its path names what it moves or it is refused.
     """
 
     def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
@@ -73,11 +73,14 @@ class Repeats:
         if not await self._store.hold([name], holder, IN_FLIGHT):
             raise Problem("key_in_flight", headers={"Retry-After": "1"})
         try:
-            if not await self._told_again(scope, name, asked, send):
-                self._tell_lookups(scope, is_hit=False)
-                await self._tell_first(scope, receive, send, name=name, asked=asked)
+            if await self._told_again(scope, name, asked, send):
+                return
+            self._tell_lookups(scope, is_hit=False)
+            kept = await self._first(scope, receive, name=name, asked=asked)
         finally:
             await self._store.let_go([name], holder)
+        # Only now: who was refused may correct the request and send it under the same key at once.
+        await _send(send, kept)
 
     async def _told_again(self, scope: Scope, name: Key, asked: str, send: Send) -> bool:
         known = Known(name)
@@ -91,16 +94,17 @@ class Repeats:
         await _send(send, decode(Kept, known.row.answer))
         return True
 
-    async def _tell_first(self, scope: Scope, receive: Receive, send: Send, *, name: Key, asked: str) -> None:
+    async def _first(self, scope: Scope, receive: Receive, *, name: Key, asked: str) -> Kept:
+        """The answer to a request that is new, kept if it is one to keep."""
         answer = Recorder()
         await self._app(scope, receive, answer)
         kept = answer.kept()
         if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
             secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
             told = _spent(scope["path"]) if secret else kept
-            moves = bool(scope.get("path_params")) and kept.status != CREATED
-            await self._store.run(Keeping(name, asked, encode(told).decode(), HOUR if moves else DAY))
-        await _send(send, kept)
+            lasts = _lasts(kept.status, moves=bool(scope.get("path_params")))
+            await self._store.run(Keeping(name, asked, encode(told).decode(), lasts))
+        return kept
 
     def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
         for tell in self._lookups:
@@ -171,6 +175,11 @@ class Keeping:
         """The answer."""
         row = RequestRow(*self._name, self._asked, self._answer, self._now + self._lasts)
         return Changes(requests=[row])
+
+
+def _lasts(status: int, *, moves: bool) -> timedelta:
+    """How long an answer is kept."""
+    return DAY if status == CREATED or (status < LOWEST_ERROR and not moves) else HOUR
 
 
 def _asked(scope: Scope, caller: Caller, body: bytes) -> str:

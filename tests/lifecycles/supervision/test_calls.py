@@ -10,6 +10,11 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Actor
+from headway.api.caller import Caller
+from headway.api.seals import Seal
+from headway.lifecycles.supervision.api.calls import Calls
+from headway.lifecycles.supervision.api.jobs import JOBS, submit_job
+from headway.lifecycles.supervision.api.shapes import NewJob
 from tests.api.serving import client_of
 from tests.clocks import Ahead
 from tests.lifecycles.supervision.serving import BOSS, LONGEST, Service, serving
@@ -58,6 +63,7 @@ BAD_WORKERS: list[dict[str, Any]] = [
     {"metadata": []},
     {"metadata": {"note": "x" * 10_000}},
     {"supervisor_timeout_seconds": 0},
+    {"supervisor_timeout_seconds": 2.999},
     {"request_id": ""},
     {"color": "red"},
 ]
@@ -199,6 +205,45 @@ async def test_a_move_is_remembered_for_an_hour_and_a_creation_for_a_day(service
     assert (another.status_code, another.json()["status"]) == (201, "IDLE")
     assert another.json()["id"] != worker
     assert (await client.post("/api/workers", **made)).content == another.content
+
+
+@pytest.mark.mission("SUP-API", "ENG-6")
+@pytest.mark.parametrize("way", ["body", "header"])
+async def test_a_sub_job_that_was_refused_can_be_asked_for_again_after_an_hour(
+    service: Service, tmp_path: Path, way: str
+) -> None:
+    """Nothing was made, so nothing has to be remembered for a day: by then the parent may run."""
+    parent = await service.job(f"wait {tmp_path / 'never'}", timeout_seconds=200_000)
+    await service.until(parent, "PENDING")
+    asked = repeated(way, "below")
+    asked["json"] |= {"task_description": "echo", "parent_job_id": parent}
+    refused = await service.client.post("/api/jobs", **asked)
+    assert (refused.status_code, refused.json()["code"]) == (409, "illegal")
+    service.let_pass(3_590)
+    assert (await service.client.post("/api/jobs", **asked)).content == refused.content
+    service.let_pass(20)
+    await service.worker()
+    await service.until(parent, "RUNNING")
+    assert (await service.client.post("/api/jobs", **asked)).status_code == 201
+
+
+@pytest.mark.mission("SUP-API", "SUP-JX", "ENG-6")
+async def test_a_sub_job_whose_answer_was_lost_is_made_once_in_a_day(
+    service: Service, tmp_path: Path
+) -> None:
+    """The service may die before its answer is kept: the same request finds the job that it has made."""
+    await service.worker()
+    parent = await service.job(f"wait {tmp_path / 'never'}", timeout_seconds=200_000)
+    await service.until(parent, "RUNNING")
+    caller = Caller("default", BOSS, frozenset({"send"}), "a key")
+    asked = NewJob(task_description="echo", parent_job_id=parent, request_id="below")
+    places = set()
+    for seconds in (0, 7_200, 79_000):
+        service.let_pass(seconds)
+        # The route without what is around it, which keeps answers.
+        calls = Calls(JOBS, caller, service.node, seal=Seal(b"", b""), key=None)
+        places.add((await submit_job(asked, calls)).headers["location"])
+    assert len(places) == 1
 
 
 @pytest.mark.mission("SUP-API")

@@ -70,20 +70,23 @@ async def test_workspaces_do_not_share_workers(service: Service) -> None:
 
 @pytest.mark.mission("SUP-RUN", "SUP-API")
 @pytest.mark.parametrize("how", ["event", "cancel"])
-async def test_a_workspace_whose_supervisor_was_closed_gets_another(service: Service, how: str) -> None:
-    """Closing ends workers and jobs; what comes later is not swallowed, however often that happens."""
+async def test_a_workspace_goes_on_with_its_supervisor_after_a_dismissal(service: Service, how: str) -> None:
+    """Workers and jobs end; what comes later is not swallowed, and has the same supervisor every time."""
+    bosses = set()
     for _ in range(3):
         worker = await service.worker()
         waiting = await service.job("echo", worker_count=2)
         await service.until(waiting, "PENDING")
         boss = (await service.node.engine.get("default", worker)).context["supervisor"]
+        bosses.add(boss)
         path = f"/v1/instances/{boss}/" + ("events" if how == "event" else "cancel")
-        body = {"event": "close"} if how == "event" else {}
+        body = {"event": "dismiss"} if how == "event" else {}
         (await service.client.post(path, json=body)).raise_for_status()
         assert (await service.until(worker, "TERMINATED"))["status"] == "TERMINATED"
         assert (await service.until(waiting, "CANCELED"))["status"] == "CANCELED"
     await service.worker()
     assert (await service.until(await service.job("echo"), "COMPLETED"))["status"] == "COMPLETED"
+    assert len(bosses) == 1
 
 
 @pytest.mark.mission("SUP-RUN")
@@ -351,6 +354,17 @@ async def test_who_follows_a_terminated_worker_begins_at_its_safe_point(
     processes, steps = zip(*(line.split() for line in await noted(notes, count)), strict=True)
     assert {*steps} == {str(number) for number in range(count)}
     assert (len({*processes}), len(steps) <= count + 1) == (2, True)
+
+
+@pytest.mark.mission("SUP-RUN")
+@pytest.mark.parametrize(("size", "times"), [(9_998, 1), (9_999, 0)])
+async def test_only_a_small_safe_point_is_carried(careful: Service, size: int, times: int) -> None:
+    """What is carried stays in the history of the worker: of 10,000 bytes of JSON at most."""
+    worker = await careful.worker()
+    job = await careful.job(f"say point {size}")
+    assert (await careful.until(job, "COMPLETED"))["status"] == "COMPLETED"
+    history = await careful.node.engine.history("default", worker)
+    assert [row.event for row in history].count("safe_point") == times
 
 
 @pytest.mark.mission("SUP-R", "SUP-J")

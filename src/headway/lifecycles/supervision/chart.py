@@ -43,7 +43,7 @@ from headway.lifecycles.supervision.placing import (
     SupervisorData,
     Up,
     Waits,
-    dismiss,
+    dismiss_all,
     give_word,
     note_down,
     note_free,
@@ -86,6 +86,7 @@ from headway.lifecycles.supervision.worker_rules import (
     tell_failure,
     tell_gone,
     tell_up,
+    until_next_third,
 )
 from headway.statechart.prove import Explored
 
@@ -110,7 +111,6 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     IDLE = State(initial=True, meaning="created, no task assigned yet", waits_for="a task", entry=HEARD)
     RUNNING = State(
         meaning="executing its tasks, one after the other",
-        entry=HEARD,
         run=Run(
             "run_task",
             retry=Retry(3, on=TRANSIENT, base="1s", factor=2, jitter=0.2),
@@ -131,12 +131,16 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
         by=SUPERVISOR,
         takes=Assignment,
         when=has_capacity,
-        do=(take_tasks, tell_up),
+        do=(take_tasks, tell_up, *HEARD),
         sets=("started_at", "running_since"),
     )
     pause = RUNNING.to(PAUSED, by=SUPERVISOR, do=tell_down, sets="paused_at")
     resume = PAUSED.to(
-        RUNNING, by=SUPERVISOR, do=tell_up, sets="running_since", clears=("paused_at", "error")
+        RUNNING,
+        by=SUPERVISOR,
+        do=(tell_up, *HEARD),
+        sets="running_since",
+        clears=("paused_at", "error"),
     )
     complete_tasks = RUNNING.to(
         COMPLETED, by=(*WORKER, "supervisor", "admin"), when=no_pending_tasks, do=tell_gone
@@ -146,7 +150,14 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
 
     # What jobs give to a worker on duty, and take back when they are over.
     assign = (
-        RUNNING.to(RUNNING, by="system", takes=Task, when=is_free, do=add_task, meaning="begins at once")
+        RUNNING.to(
+            RUNNING,
+            by="system",
+            takes=Task,
+            when=is_free,
+            do=(add_task, *HEARD),
+            meaning="begins at once",
+        )
         | RUNNING.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for its turn")
         | PAUSED.stay(by="system", takes=Task, do=(add_task, *HEARD), meaning="waits for the supervisor")
     )
@@ -173,14 +184,14 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     keep_alive = any_live.stay(by=SUPERVISOR, do=HEARD, meaning="a word")
     listen = (
         IDLE.every(a_third).stay(do=note_silence)
-        | RUNNING.every(a_third).stay(do=(note_silence, ask_for_word))
+        | RUNNING.every(until_next_third).stay(do=(note_silence, ask_for_word))
         | PAUSED.every(a_third).stay(do=note_silence)
     )
     supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(TERMINATED, when=is_silent, do=tell_gone)
     stand_in = IDLE.always.to(
         RUNNING,
         when=stands_in,
-        do=tell_up,
+        do=(tell_up, *HEARD),
         sets=("started_at", "running_since"),
         meaning="in place of a worker that failed",
     )
@@ -265,27 +276,31 @@ class Supervisor(
     version=1,
     name="supervision.supervisor",
     context=SupervisorData,
-    cancel="close",
+    cancel="dismiss",
     max_depth=1,
-    accepts={"wait-without-deadline:OPEN": "a supervisor is there for as long as its workspace is"},
+    accepts={
+        "no-final": "a supervisor is there for as long as its workspace is",
+        "dead-end:OPEN": "it is where it serves, and what it knows changes there",
+    },
 ):
-    """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time."""
+    """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time.
+
+    It has no end, so that no worker and no job ever tells something to somebody who is not there.
+    """
 
     OPEN = State(initial=True, meaning="gives tasks to workers", waits_for="workers and jobs")
-    CLOSED = Final(meaning="gives nothing any more")
 
     worker_up = OPEN.stay(by="system", takes=Up, do=(note_up, place))
     worker_down = OPEN.stay(by="system", takes=Down, do=note_down)
     worker_asks = OPEN.stay(by="system", takes=Asks, do=give_word)
     worker_gone = OPEN.stay(
-        by="system", takes=Gone, do=(note_gone, spawn("supervision.worker", substitute), place)
+        by="system", takes=Gone, do=(spawn("supervision.worker", substitute), note_gone, place)
     )
     place_free = OPEN.stay(by="system", takes=Free, do=(note_free, place))
     job_waits = OPEN.stay(by="system", takes=Waits, do=(note_waiting, place))
     job_over = OPEN.stay(by="system", takes=JobOver, do=(note_over, place))
-    close = OPEN.to(
-        CLOSED,
+    dismiss = OPEN.stay(
         by=("supervisor", "admin"),
-        do=dismiss,
+        do=dismiss_all,
         meaning="ends its workers, and the jobs that need them",
     )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from headway import Event
+from headway.codec import encode
 from headway.lifecycles.supervision.chart import Job, Worker
 from headway.lifecycles.supervision.performing import Part
 from headway.lifecycles.supervision.process import WorkerProcess
@@ -14,6 +15,8 @@ from headway.lifecycles.supervision.worker_rules import TRANSIENT
 from headway.worker import Fail, Handlers, Work
 
 MINUTE = 60.0
+LARGEST_CARRIED = 10_000
+"""Bytes of JSON of a safe point that is carried: each of them stays in the worker's history."""
 
 
 class CarriedError(Exception):
@@ -35,8 +38,9 @@ def read_aloud(part: Part) -> dict[str, Any]:
 def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
     """The handlers; `perform` names the function, as `module:function`, that performs tasks.
 
-    Each safe point is kept for the next attempt. One in so many seconds is carried into the worker's data,
-    which outlives the attempt: whoever takes over after the worker was lost or terminated begins there.
+    Each safe point is kept for the next attempt. One in so many seconds, unless it is large, is carried into
+    the worker's data, which outlives the attempt: whoever takes over after the worker was lost or terminated
+    begins there.
     """
     handlers = Handlers()
 
@@ -73,7 +77,8 @@ def _keeping(work: Work, known: Any, carried_every: float) -> Callable[[Any], Aw
     begun = time.monotonic()
 
     async def keep(value: Any) -> None:
-        if time.monotonic() - begun >= carried_every and value is not None and value != known:
+        is_due = time.monotonic() - begun >= carried_every
+        if is_due and value not in (None, known) and len(encode(value)) <= LARGEST_CARRIED:
             raise CarriedError(value)
         await work.checkpoint(value)
 

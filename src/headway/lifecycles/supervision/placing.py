@@ -154,18 +154,22 @@ def note_over(view: View) -> Changed:
     }
 
 
-def dismiss(view: View) -> list[model.Action]:
-    """Without a supervisor nobody would hear of these workers and jobs again: all of them end."""
+def dismiss_all(view: View) -> list[model.Action]:
+    """All workers on duty end, and all jobs that run or wait; whoever comes later is welcome."""
     known = view.context
     given = [task for hand in known.hands.values() for task in hand.tasks]
     jobs = dict.fromkeys([*map(job_of, [*given, *known.orphans]), *known.waiting])
-    return [*(to(job, "cancel") for job in jobs), *(to(worker, "terminate") for worker in known.hands)]
+    return [
+        model.Put(values={"hands": {}, "waiting": {}, "orphans": []}),
+        *(to(job, "cancel") for job in jobs),
+        *(to(worker, "terminate") for worker in known.hands),
+    ]
 
 
 def substitute(view: View) -> list[dict[str, Any]]:
-    """A worker in the place of one that has failed."""
+    """A worker in the place of one that has failed; not for one that was dismissed."""
     told = view.payload
-    if not told.failed:
+    if not told.failed or told.worker not in view.context.hands:
         return []
     return [
         {

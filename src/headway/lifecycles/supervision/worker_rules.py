@@ -23,6 +23,8 @@ MOST_RESULTS, LARGEST_RESULTS = 10, 1_000_000
 """How many results of its own tasks a worker keeps, and their bytes of JSON."""
 THIRDS = 3
 """So many times within its patience a worker listens for its supervisor."""
+LEAST_PATIENCE = 3
+"""Seconds: a worker listens no oftener than once in each of them."""
 
 
 @dataclass
@@ -221,7 +223,15 @@ def tell_failure(view: View) -> list[model.Action]:
 
 def a_third(view: View) -> float:
     """A third of a worker's patience, in seconds: whole milliseconds, so that three are never less."""
-    return float(ceil(view.context.supervisor_timeout_seconds * 1000 / THIRDS) / 1000)
+    patience = max(view.context.supervisor_timeout_seconds, LEAST_PATIENCE)
+    return float(ceil(patience * 1000 / THIRDS) / 1000)
+
+
+def until_next_third(view: View) -> float:
+    """The seconds until a worker listens again, the same for all tasks and safe points in between."""
+    third = timedelta(seconds=a_third(view))
+    passed = (view.now - datetime.fromisoformat(view.context.running_since)) % third
+    return float(ceil((third - passed).total_seconds() * 1000) / 1000)
 
 
 def note_silence(view: View) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
 from itertools import count
 from typing import Any, NamedTuple
@@ -22,7 +23,7 @@ from headway.api.problems import Problem, problem_of
 from headway.api.requests import REQUEST, request_key, wrong
 from headway.api.seals import Seal
 from headway.codec import decode, encode
-from headway.engine.orders import DAY, Receipt
+from headway.engine.orders import DAY, HOUR, Receipt
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
@@ -115,12 +116,17 @@ class Calls:
                 return (await self.row(f"{parent}:{step}:0")).id
         raise InternalError(f"{parent} has made no child")
 
-    async def send(self, name: str, event: Event, request_id: str | None) -> Receipt:
-        """Send an event; raises Problem when it is refused."""
+    async def send(self, name: str, event: Event, request_id: str | None, lasts: timedelta = HOUR) -> Receipt:
+        """Send an event; raises Problem when it is refused, which is remembered with the answer only."""
         key = request_id or self._key
         return _taken(
             await self.node.engine.send(
-                self.caller.tenant, name, event, request_id=None if key is None else REQUEST + key
+                self.caller.tenant,
+                name,
+                event,
+                request_id=None if key is None else REQUEST + key,
+                lasts=lasts,
+                keeps_refusals=False,
             )
         )
 
@@ -164,22 +170,14 @@ class Calls:
         return json_response({"items": items, "next": following})
 
     async def supervisor(self, workspace: str) -> str:
-        """The supervisor of a workspace, there from the first call on; one that is closed is followed."""
-        for turn in count():
-            name = _supervisor_name(workspace, turn)
-            if not await self._is_closed(name, workspace):
-                return name
-        raise AssertionError  # there is always a next one
-
-    async def _is_closed(self, name: str, workspace: str) -> bool:
-        """Whether a supervisor has ended; one that there is not is made."""
-        engine, tenant = self.node.engine, self.caller.tenant
+        """The supervisor of a workspace, there from the first call on."""
+        engine, tenant, name = self.node.engine, self.caller.tenant, _supervisor_name(workspace)
         try:
-            return (await engine.row(tenant, name)).ended
+            await engine.row(tenant, name)
         except UnknownInstanceError:
             with suppress(InstanceExistsError):
                 await engine.create(tenant, name, Supervisor.chart.name, context={"workspace_id": workspace})
-            return False
+        return name
 
     def _new_name(self, request_id: str | None, context: Mapping[str, Any], turn: int) -> str:
         """A name; that of a request is the same whenever it comes, should its answer not have been kept."""
@@ -214,10 +212,9 @@ def calls_on(machine: Machine) -> Callable[..., Any]:
     return calls
 
 
-def _supervisor_name(workspace: str, turn: int) -> str:
+def _supervisor_name(workspace: str) -> str:
     """The id begins as a worker's does, because the ids of workers that a supervisor makes begin with it."""
-    told = f"workspace {turn}:{workspace}" if turn else f"workspace:{workspace}"
-    return f"w_{sha256(told.encode()).hexdigest()[:12]}"
+    return f"w_{sha256(f'workspace:{workspace}'.encode()).hexdigest()[:12]}"
 
 
 def _change(row: HistoryRow) -> Shown:

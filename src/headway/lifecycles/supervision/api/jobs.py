@@ -10,6 +10,7 @@ from starlette.responses import Response
 from headway import Snapshot
 from headway.api.depends import PER_PAGE, Cursor, Limit, needs
 from headway.api.requests import wrong
+from headway.engine.orders import DAY
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
 from headway.lifecycles.supervision.api.repeats import RepeatableRoute
@@ -121,5 +122,5 @@ async def _submit_below(body: shapes.NewJob, parent: str, jobs: Calls) -> Respon
         raise wrong("body.depth", f"a sub-job of {parent} is at depth {above + 1}")
     asked = body.model_dump(include={"task_description", "worker_count", "timeout_seconds"})
     event = Job.delegate(asked, by=jobs.caller.actor)
-    receipt = await jobs.send(parent, event, body.request_id)
+    receipt = await jobs.send(parent, event, body.request_id, lasts=DAY)
     return await jobs.created(await jobs.child(parent, receipt.seq))

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field
 from headway.api.depends import WHOLE, Strict
 from headway.codec import encode
 from headway.lifecycles.supervision.job_rules import DEEPEST, LARGEST_DESCRIPTION, MOST_WORKERS, fits
-from headway.lifecycles.supervision.worker_rules import MOST_TASKS
+from headway.lifecycles.supervision.worker_rules import LEAST_PATIENCE, MOST_TASKS
 
 WEEK = 604_800
 PLAIN = r"^[^\x00]*$"
@@ -70,7 +70,7 @@ class NewWorker(Strict):
     capacity: Annotated[int, Field(ge=1, le=MOST_TASKS), WHOLE] = Field(
         1, description="How many tasks it has places for; it does one after the other."
     )
-    supervisor_timeout_seconds: Seconds = 3600
+    supervisor_timeout_seconds: Annotated[float, Field(ge=LEAST_PATIENCE, le=WEEK)] = 3600
     request_id: RequestId = None
 
 
