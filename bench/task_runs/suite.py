@@ -8,7 +8,7 @@ from bench.engine.places import Places
 from bench.harness import Entrant, Plan, Ratio, Suite
 from bench.task_runs.fanout import FanOut
 
-PLAN = Plan(rounds=3)
+PLAN = Plan(rounds=5)
 STORES = ("sqlite", "postgres")
 UNIT = "processes/s"
 FEW, MANY = "1,000 processes", "10,000 processes"
