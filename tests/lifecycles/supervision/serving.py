@@ -19,9 +19,9 @@ from headway.api.metrics import expose
 from headway.api.server import serving as served
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.node import Node
-from headway.store.port import Changes
 from headway.telemetry.metrics import Metrics
 from tests.clocks import Ahead
+from tests.lifecycles.news import news_of
 
 BOSS = Actor("boss", "person", frozenset({"supervisor", "user"}))
 PERFORM = "tests.lifecycles.supervision.tasks:perform"
@@ -77,19 +77,11 @@ class Service:
 
     async def heard(self, name: str, event: str, times: int = 1) -> None:
         """Wait until a worker or job has taken an event so many times on this node, whoever sent it."""
-        changed = asyncio.Event()
-
-        def see(_changes: Changes) -> None:
-            changed.set()
-
-        self.node.engine.watch(see)
-        try:
+        with news_of(self.node.engine) as changed:
             async with asyncio.timeout(LONGEST):
                 while await self._taken(name, event) < times:
                     await changed.wait()
                     changed.clear()
-        finally:
-            self.node.engine.unwatch(see)
 
     async def _taken(self, name: str, event: str) -> int:
         rows = await self.node.engine.history("default", name, limit=1_000)

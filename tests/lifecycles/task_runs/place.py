@@ -19,8 +19,8 @@ from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import Runners
 from headway.node import Node
 from headway.statechart.define import Statechart
-from headway.store.port import Changes
 from tests.api.serving import UNHURRIED, client_of
+from tests.lifecycles.news import news_of
 
 ANN = Actor("ann", "person", frozenset({"user"}))
 LONGEST = 120
@@ -73,19 +73,11 @@ class Office:
 
     async def when(self, path: str, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
         """Wait until something holds of what is read."""
-        changed = asyncio.Event()
-
-        def see(_changes: Changes) -> None:
-            changed.set()
-
-        self.node.engine.watch(see)
-        try:
+        with news_of(self.node.engine) as changed:
             async with asyncio.timeout(LONGEST):
                 while not holds(it := await self.get(path)):
                     await changed.wait()
                     changed.clear()
-        finally:
-            self.node.engine.unwatch(see)
         return it
 
 
