@@ -9,7 +9,7 @@ SETUP_task_runs := peers
 SETUP_trust     := tests
 SETUP_service   := load
 
-.PHONY: help setup serve test check format bench simulate chaos coverage-of-mission clean
+.PHONY: help setup serve test fuzz check format bench simulate chaos mutants coverage-of-mission clean
 
 help: ## Show this list
 	@echo "Headway. Targets:"
@@ -23,7 +23,7 @@ serve: setup ## Run Headway with a small lifecycle, on SQLite
 
 test: ## Run all tests
 	@scripts/setup tests
-	$(BIN)/pytest -n 2
+	PYTHONHASHSEED=0 $(BIN)/pytest -n 2 # a fixed order of sets: the same verdict every time
 
 check: setup ## Check format, lint, types, layers and the examples in the docs
 	$(BIN)/ruff format --check $(CODE)
@@ -40,6 +40,10 @@ bench: ## Measure and compare (SUITE=core, engine, trust, service or task_runs)
 	@scripts/setup $(SETUP_$(SUITE))
 	$(BIN)/python -m bench $(SUITE)
 
+fuzz: ## Search at random for what breaks, with a new seed each round (MINUTES=10, SEED=n for one round)
+	@scripts/setup tests
+	$(BIN)/python scripts/fuzz.py --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED))
+
 simulate: setup ## Live through thousands of worlds full of faults (SEEDS=5000, FROM=0)
 	$(BIN)/python -m headway.testing.simulate --seeds $(or $(SEEDS),5000) --from $(or $(FROM),0) --jobs $$(nproc)
 
@@ -47,9 +51,14 @@ chaos: ## Kill processes and databases under load, then audit (MINUTES=5, SEED=1
 	@scripts/setup tests
 	$(BIN)/python -m chaos --minutes $(or $(MINUTES),5) --store $(or $(STORE),all) $(if $(SEED),--seed $(SEED))
 
+mutants: ## Change the code at random and see whether tests notice (COUNT=40, SEED=1, MINUTES=60, MOST=4)
+	@scripts/setup tests
+	$(BIN)/python -m scripts.mutants --count $(or $(COUNT),40) --seed $(or $(SEED),1) \
+		--minutes $(or $(MINUTES),60) $(if $(MOST),--most $(MOST))
+
 coverage-of-mission: setup ## List each row of the contract with its tests, and the rows without
 	$(BIN)/python scripts/coverage_of_mission.py
 
 clean: ## Remove the environment, caches and build results
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants dist
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

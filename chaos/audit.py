@@ -15,9 +15,10 @@ from chaos.linear import problem
 from chaos.notes import Notes
 from headway.codec import decode
 from headway.outbox.destination import message_of
+from headway.statechart.chart import chart_of
 from headway.statechart.model import Publish
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes, Found, Reads, Store, WorkQuery
+from headway.store.port import Changes, Found, Reads, Store, TimerQuery, WorkQuery
 from headway.store.rows import HistoryRow, InstanceRow, MessageRow
 
 LONGEST = 1_000
@@ -71,7 +72,8 @@ class Audit:
         counts["attempts at work"] = len(notes.of("begins"))
         counts["messages"] = len(self._messages)
         counts["deliveries"] = len(notes.of("takes"))
-        counts["times that a write failed"] = len(notes.of("cannot write"))
+        for note in notes.of("disk error"):
+            counts[f"times that a {note.facts['call']} failed"] += 1
         counts["pushes at doors"] = len(notes.of("calls"))
         counts["pushes without an answer"] = len(notes.of("calls")) - len(
             notes.of("sees", "comes to nothing")
@@ -215,8 +217,8 @@ class Audit:
         """Who has ended waits for nothing."""
         work = await self._store.work(WorkQuery(TENANT))
         found = [f"{row.id} of {row.instance}, which has ended, is still to be done" for row in work]
-        timer = await self._store.next_timer()
-        return found if timer is None else [*found, f"a timer is left, due {timer}"]
+        timers = await self._store.timers(TimerQuery(TENANT, limit=1))
+        return found + [f"a timer is left, due {timer.due}" for timer in timers]
 
     async def _journal(self) -> list[str]:
         """What `headway audit verify` says, in a process of its own."""
@@ -253,7 +255,7 @@ def _errors(row: InstanceRow) -> int:
 
 def _topics(chart: str) -> dict[str, str]:
     """Which topic a transition of a chart publishes to."""
-    rows = next(each for each in CHARTS if each.chart.name == chart).chart.model.transitions
+    rows = next(found for each in CHARTS if (found := chart_of(each)).name == chart).model.transitions
     return {
         row.name: action.name
         for row in rows

@@ -1,7 +1,7 @@
 """What a process of a run is told, and what it gets to work with."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from json import dumps
 from pathlib import Path
@@ -9,12 +9,13 @@ from random import Random
 from typing import TypeVar
 
 from chaos import disk
-from chaos.charts import CHARTS
+from chaos.charts import CHARTS, NEW, OLD
 from chaos.control import Control, WrongClock
 from chaos.notes import Pen
 from headway.clock import Clock
 from headway.engine.engine import Engine
 from headway.errors import StoreError
+from headway.statechart.chart import Charted
 from headway.store.address import sqlite_path, store_at
 
 T = TypeVar("T")
@@ -57,11 +58,25 @@ class Berth:
         """Chance that is the same in each run of a seed."""
         return Random("/".join(map(str, (self.setting.seed, self.setting.name, *parts))))
 
+    @property
+    def charts(self) -> Sequence[Charted]:
+        """What this life of the process knows: nodes are rolled from some versions to others and back.
+
+        Of the senders the odd ones know the old versions alone. When a run ends, everybody knows all.
+        """
+        setting = self.setting
+        if self.control.ending or setting.role == "client":
+            return CHARTS
+        if setting.role == "sender":
+            return OLD if ord(setting.name[-1]) % 2 else CHARTS
+        return (CHARTS, OLD, NEW)[(setting.life - 1) % 3]
+
     async def engine(self) -> Engine:
         """An engine that is open, as soon as the database is there."""
 
         async def opened() -> Engine:
-            engine = Engine(store_at(self.setting.database, clock=self.clock), CHARTS, node=self.setting.name)
+            store = store_at(self.setting.database, clock=self.clock)
+            engine = Engine(store, self.charts, node=self.setting.name)
             await engine.open()
             return engine
 

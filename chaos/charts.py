@@ -5,6 +5,8 @@ from typing import Any
 
 from headway import Ask, Final, Retry, Run, State, Statechart, View, any_live
 from headway.actions import add, count, spawn
+from headway.codec import replace
+from headway.statechart.chart import Chart, Charted
 
 LEASE = 1.0
 """After how many seconds without a sign of life work is taken from its worker."""
@@ -93,6 +95,15 @@ class Door(Statechart):
     remove = any_live.to(gone)
 
 
+def second(charted: type[Statechart]) -> Chart:
+    """The same chart as its next version."""
+    chart = charted.chart
+    return Chart(replace(chart.model, version=chart.version + 1), chart.functions, chart.types)
+
+
 PARENTS = (Order, Freight)
 LIVES = (Errand, *PARENTS, Parcel)
-CHARTS = (*LIVES, Door)
+OLD: tuple[Charted, ...] = (*LIVES, Door)
+NEW: tuple[Charted, ...] = (*map(second, LIVES), Door)
+CHARTS: tuple[Charted, ...] = (*OLD, *NEW[:-1])
+"""All versions; processes may know only the old ones, or only the new ones."""

@@ -4,14 +4,14 @@ from datetime import datetime, timedelta
 from mmap import mmap
 from pathlib import Path
 from struct import Struct
-from typing import Literal
+from typing import Literal, get_args
 
 from headway.clock import SystemClock
 
 OFFSET = Struct("@d")
 DISK, ENDING, SIZE = OFFSET.size, OFFSET.size + 1, OFFSET.size + 2
-Disk = Literal["well", "full", "failing"]
-DISKS: tuple[Disk, ...] = ("well", "full", "failing")
+Disk = Literal["well", "full", "unwritable", "unsynced", "unreadable"]
+DISKS: tuple[Disk, ...] = get_args(Disk)
 
 
 class Control:

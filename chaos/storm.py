@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from random import Random
 
@@ -34,7 +35,19 @@ PROCESS = ("chaos.process",)
 FEW = 10
 LONGEST_LEASE = 35.0
 SHORTEST_SPELL, LONGEST_SPELL = 0.02, 10.0
-OF_THE_DISK = ("fill the disk", "let the disk fail")
+OF_THE_DISK: dict[str, Disk] = {
+    "fill the disk": "full",
+    "let writes fail": "unwritable",
+    "let syncs fail": "unsynced",
+    "let reads fail": "unreadable",
+}
+FAIL: dict[Disk, tuple[disk.Kind, ...]] = {
+    "full": ("write",),
+    "unwritable": ("write",),
+    "unsynced": ("sync",),
+    "unreadable": ("read", "open"),
+}
+"""What is waited for: the first happens all the time and must fail; files are opened at a start."""
 CLOCK_WRONG_BY = (-20.0, 20.0)
 Said = Callable[[str, float], None]
 
@@ -44,7 +57,7 @@ class Plan:
     """What a run does: for how long, by which chance, and what happens in it; nothing named is everything.
 
     With `every_act_once` each act comes at least once, however long that takes. `calm` are the seconds
-    between two acts; at the end, `patience` is how long everything may take to come to rest.
+    between two acts; at the end, `patience` is how long nothing may change before all is at rest.
     """
 
     seconds: float = 60.0
@@ -127,11 +140,10 @@ class Storm:
             "freeze a worker": lambda: self._freeze("worker"),
             "freeze the keeper": lambda: self._freeze("keeper"),
         }
-        own = {
+        own: dict[str, dict[str, Callable[[], Awaitable[None]]]] = {
             "sqlite": {
                 "set the clock wrong": self._set_clock,
-                "fill the disk": lambda: self._spoil_disk("full"),
-                "let the disk fail": lambda: self._spoil_disk("failing"),
+                **{name: partial(self._spoil_disk, disk) for name, disk in OF_THE_DISK.items()},
             },
             "postgres": {"kill PostgreSQL": self._kill_server},
         }
@@ -163,20 +175,35 @@ class Storm:
         self._control.offset = self._latest
 
     async def _spoil_disk(self, state: Disk) -> None:
-        """Let the disk be bad for a while, and until a write has failed: an act that does nothing is none."""
+        """Let the disk be bad for a while, and until calls have failed: an act that does nothing is none."""
         before = self._failures(state)
         self._control.disk = state
+        member = self._random.choice([*self._fleet.members.values()])
+        await self._fleet.kill(member.name)  # who starts on a bad disk opens its files there
+        starting = asyncio.create_task(self._fleet.start(member.name))
         await asyncio.sleep(self._random.uniform(self._plan.calm, 2 * self._plan.calm))
+        must, *may = FAIL[state]
+        if not await self._has_failed(state, must, before):
+            self._result.problems.append(f"the disk was {state} for {LONGEST_SPELL} s, and no {must} failed")
+        for kind in may:
+            await self._has_failed(state, kind, before)
+        self._control.disk = "well"
+        await starting
+
+    async def _has_failed(self, state: Disk, kind: disk.Kind, before: Counter[str]) -> bool:
+        """Wait until a call of a kind has failed, but not for ever."""
         try:
             async with asyncio.timeout(LONGEST_SPELL):
-                while self._failures(state) == before:  # noqa: ASYNC110 - processes tell only by their notes
+                while self._failures(state)[kind] == before[kind]:  # noqa: ASYNC110 - they tell only by notes
                     await asyncio.sleep(SHORTEST_SPELL)
         except TimeoutError:
-            self._result.problems.append(f"the disk was {state} for {LONGEST_SPELL} s, and no write failed")
-        self._control.disk = "well"
+            return False
+        return True
 
-    def _failures(self, state: Disk) -> int:
-        return sum(note.facts["disk"] == state for note in self._fleet.notes if note.what == "cannot write")
+    def _failures(self, state: Disk) -> Counter[str]:
+        """How often which kind of call has failed, in all processes."""
+        notes = self._fleet.notes.of("disk error")
+        return Counter(note.facts["call"] for note in notes if note.facts["disk"] == state)
 
     async def _kill_server(self) -> None:
         server = self._place.server
@@ -193,6 +220,7 @@ class Storm:
         fleet, patience = self._fleet, self._plan.patience
         await fleet.finish("sender", patience)
         await fleet.finish("client", patience)
+        await self._know_all()
         engine = Engine(store_at(self._place.address, clock=WrongClock(self._control)), CHARTS)
         await engine.open()
         try:
@@ -207,15 +235,29 @@ class Storm:
             await engine.close()
         self._result.problems += [*fleet.problems, *self._complaints()]
 
+    async def _know_all(self) -> None:
+        """Replace the nodes by such as know all versions: what the last ones did not know has waited."""
+        for member in (*self._fleet.of("keeper"), *self._fleet.of("worker")):
+            await self._fleet.kill(member.name)
+            await self._fleet.start(member.name)
+
     async def _remove_doors(self, engine: Engine) -> None:
         for row in await engine.store.living(Door.chart.name, ("", ""), 10_000):
             await engine.send(TENANT, row.id, Door.remove())
 
     async def _rest(self, engine: Engine) -> list[str]:
-        """Wait until every life has ended and every message was taken; what has not is a problem."""
+        """Wait until every instance has ended and every message was taken; what has not is a problem.
+
+        A busy machine may need long; only a time in which nothing changes any more is too long.
+        """
+        last, loop = (-1, -1), asyncio.get_running_loop()
         try:
-            async with asyncio.timeout(self._plan.patience):
-                while await self._alive(engine) or await self._under_way(engine):  # noqa: ASYNC110 - see below
+            async with asyncio.timeout(self._plan.patience) as limit:
+                while last != (0, 0):
+                    left = (len(await self._alive(engine)), len(await self._under_way(engine)))
+                    if left != last:
+                        limit.reschedule(loop.time() + self._plan.patience)
+                    last = left
                     await asyncio.sleep(0.1)  # other processes bring it to rest, and tell nobody
         except TimeoutError:
             alive, waiting = await self._alive(engine), await self._under_way(engine)

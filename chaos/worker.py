@@ -4,7 +4,6 @@ import asyncio
 import signal
 
 from chaos.berth import Berth, patiently
-from chaos.charts import CHARTS
 from headway.node import Node
 from headway.outbox import Backoff, Message, Subscriber
 from headway.worker import Fail, Handlers, Work
@@ -66,7 +65,7 @@ async def _run(berth: Berth, handlers: Handlers | None) -> None:
     async def started() -> Node:
         node = Node(
             berth.setting.database,
-            CHARTS,
+            berth.charts,
             handlers=handlers,
             destinations=[witness_of(berth)],
             name=berth.setting.name,

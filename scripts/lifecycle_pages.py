@@ -12,8 +12,8 @@ from pathlib import Path
 from headway.cli.catalogue import find
 from headway.drawing import draw
 from headway.statechart.chart import Chart
-from headway.statechart.dot import dot
-from headway.statechart.table import state_table, transition_table
+from headway.statechart.drawings.dot import dot
+from headway.statechart.drawings.tables import state_table, transition_table
 
 FOLDER = Path(__file__).resolve().parents[1] / "docs/lifecycles"
 MARKED = re.compile(r"<!-- chart: (?P<name>\S+) -->\n.*?<!-- /chart -->", re.DOTALL)

@@ -26,6 +26,8 @@ type `application/problem+json`. Its `code` is stable: programs may rely on it. 
 | `objections` | Which transition said no and why: `transition`, `code`, `reason`, `guard` |
 | `seq` | With `version`: the version the instance has |
 | `scope` | With `forbidden`: the scope that is missing |
+| `limit` | With `too_many_streams` and `too_many_handshakes`: which limit is reached |
+| `key` | With `secret_told`: the id of the API key that was made or rotated |
 | `maybe_committed` | With `unavailable`: whether the change may have been made all the same |
 
 This page is written by `scripts/problems_page.py`.

@@ -8,20 +8,21 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headway.store import migrate
-from headway.store.postgres import postgres_database
+from headway.store.postgres.store import postgres_database
+from tests import fuzzing
 from tests.store.postgres_server import PostgresServer
 
 TABLES = (
     "chart_version instance history timer work ask ask_audience outbox forgotten consumer letter lease"
-    " pace idempotency record counter api_key key_note"
+    " pace idempotency record counter api_key key_note node"
 )
 CLEAR_POSTGRES = "".join(f"DELETE FROM {table};" for table in TABLES.split())  # noqa: S608 - names of this code
 
 # How long an example takes says something about the machine, and nothing about what is tested.
-settings.register_profile(
-    "unhurried", settings(), deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)
-settings.load_profile("unhurried")
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+settings.register_profile("test", unhurried, derandomize=True)
+settings.register_profile("fuzz", unhurried, derandomize=False, print_blob=True)
+settings.load_profile("test" if fuzzing.ROUND is None else "fuzz")
 
 
 @pytest.fixture

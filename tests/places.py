@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 
 from headway.store import migrate
-from headway.store.postgres import PostgresStore
-from headway.store.sqlite import SqliteStore, sqlite_database
+from headway.store.postgres.store import PostgresStore
+from headway.store.sqlite.store import SqliteStore, sqlite_database
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
 from headway.testing.store_contract.place import Place

@@ -14,8 +14,8 @@ from bench.harness import Unavailable
 from headway.cli.service import calm_collector, fast_runner
 from headway.engine.engine import Engine
 from headway.store import migrate
-from headway.store.postgres import PostgresStore, postgres_database
-from headway.store.sqlite import SqliteStore, sqlite_database
+from headway.store.postgres.store import PostgresStore, postgres_database
+from headway.store.sqlite.store import SqliteStore, sqlite_database
 from tests.store.postgres_server import PostgresServer, binaries
 
 T = TypeVar("T")

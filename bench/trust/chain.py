@@ -56,12 +56,12 @@ class Sending:
         return [Row(self._case, WITHOUT, rate, SENDS, (max(self._bare) - min(self._bare)) / rate)]
 
 
-def _unchained(_before: str, *fields: Any) -> HistoryRow:
-    return HistoryRow(*(*fields, NO_HASH))
+def _unchained(_last: str, /, **fields: Any) -> HistoryRow:
+    return HistoryRow(**fields, hash=NO_HASH)
 
 
-def _unsealed(snapshot: bytes, *fields: Any) -> InstanceRow:
-    return InstanceRow(*(*fields, snapshot.decode(), NO_HASH))
+def _unsealed(snapshot: bytes, /, **fields: Any) -> InstanceRow:
+    return InstanceRow(**fields, snapshot=snapshot.decode(), seal=NO_HASH)
 
 
 class Way(NamedTuple):

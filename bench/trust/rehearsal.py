@@ -7,7 +7,7 @@ from time import perf_counter
 
 from bench.engine.memory import peak
 from bench.trust.rehearsing import engine_at
-from headway.engine.upgrade_rehearsal import rehearse
+from headway.engine.upgrade.rehearsal import rehearse
 
 
 async def _rehearse(address: str) -> dict[str, float]:

@@ -10,8 +10,8 @@ from bench.engine.sends import create, flood, names_of
 from bench.harness import Row, WrongResult
 from bench.trust.charts import AFTER, BEFORE
 from headway.engine.engine import Engine
-from headway.store.postgres import PostgresStore
-from headway.store.sqlite import SqliteStore
+from headway.store.postgres.store import PostgresStore
+from headway.store.sqlite.store import SqliteStore
 
 LONGEST = 600
 

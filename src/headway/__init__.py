@@ -1,13 +1,13 @@
 """Headway: one engine for work that lives long and passes through states."""
 
-from headway.statechart.authoring import Final, History, Parallel, State, any_live
-from headway.statechart.define import Statechart, invariant
-from headway.statechart.draft import View
+from headway.statechart.authoring.statechart import Statechart, invariant
+from headway.statechart.authoring.states import Final, History, Parallel, State, any_live
+from headway.statechart.authoring.terms import Ask, AtMost, Retry, Run, Upgrade
 from headway.statechart.explain import explain
 from headway.statechart.refusal import No, Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, agent, person
-from headway.statechart.step import Step, start, step
-from headway.statechart.terms import Ask, AtMost, Retry, Run, Upgrade
+from headway.statechart.step.draft import View
+from headway.statechart.step.step import Step, start, step
 
 __all__ = [
     "Actor",

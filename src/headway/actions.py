@@ -1,6 +1,6 @@
 """What a transition can do besides moving on: the actions a chart declares as data."""
 
-from headway.statechart.action_words import (
+from headway.statechart.authoring.actions import (
     add,
     assign,
     clear,

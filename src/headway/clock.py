@@ -52,6 +52,11 @@ def spell(duration: int) -> str:
     return " ".join(parts) or "0s"
 
 
+def time_text(moment: datetime) -> str:
+    """A time as every text has it: RFC 3339 in UTC, with microseconds, so that texts sort as times do."""
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
 class Clock(Protocol):
     """Whoever needs the time asks a clock."""
 

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
-from headway.errors import InputError
+from headway.errors import InputError, TooDeepError
 
 T = TypeVar("T")
+DEEPEST = 100
+"""How many levels of lists and objects JSON from outside may have.
+
+Pydantic reads 200 and writes 250. The difference is for the objects that are put around what is stored.
+"""
+TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
+BRACKETS = bytes.maketrans(b"[]{}", b"()()")
+NO_BRACKETS = bytes({*range(256)} - {*b"[]{}"})
 
 replace = msgspec.structs.replace
 
@@ -76,12 +85,25 @@ def fingerprint(value: object) -> bytes:
 def as_json(value: object) -> Any:
     """A value as JSON would bring it back; raises InputError for what JSON cannot hold."""
     text = encode(value)
+    require_depth(text)
     if b"null" in text:
         require_finite(value)
     try:
         return msgspec.json.decode(text)
     except msgspec.MsgspecError as error:
         raise InputError(f"not JSON: {error}") from error
+
+
+def require_depth(text: bytes, most: int = DEEPEST) -> None:
+    """Raises TooDeepError for a JSON text whose lists and objects are nested in more levels."""
+    if text.count(b"[") + text.count(b"{") <= most:
+        return
+    nested = TEXT.sub(b"", text).translate(BRACKETS, NO_BRACKETS)
+    for _ in range(most):
+        nested = nested.replace(b"()", b"")  # the innermost level
+        if not nested:
+            return
+    raise TooDeepError(f"JSON nested more than {DEEPEST} levels deep")
 
 
 def require_finite(value: object) -> None:
@@ -98,10 +120,12 @@ def require_finite(value: object) -> None:
 
 
 def is_json(data: object) -> bool:
-    """Whether data is the same after it was written as JSON and read again."""
+    """Whether data is JSON that can be stored: the same after it was written and read again, not too deep."""
     try:
-        return bool(msgspec.json.decode(msgspec.json.encode(data)) == data)
-    except (TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
+        text = msgspec.json.encode(data)
+        require_depth(text)
+        return bool(msgspec.json.decode(text) == data)
+    except (InputError, TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
         return False
 
 

@@ -53,6 +53,10 @@ class InputError(HeadwayError):
     """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
 
 
+class TooDeepError(InputError):
+    """JSON whose lists and objects are nested in more levels than are taken."""
+
+
 class RefusedError(HeadwayError):
     """An event that had to go through was refused; `refusal` says why and what would be possible."""
 
@@ -69,8 +73,20 @@ class EngineError(HeadwayError):
     """A call to the engine cannot be answered as asked; nothing was changed."""
 
 
+class WrongLoopError(EngineError):
+    """A call came from another event loop or process than that of the open database."""
+
+
 class UnknownChartError(EngineError):
     """No chart of this name and version is registered."""
+
+
+class UnknownVersionError(UnknownChartError):
+    """An instance follows a version of a chart that this process does not have; others may."""
+
+    def __init__(self, chart: str, version: int, known: str) -> None:
+        self.chart, self.version = chart, version
+        super().__init__(f"this node does not know chart {chart} v{version}; it knows {known}")
 
 
 class ChartChangedError(EngineError):

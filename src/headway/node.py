@@ -15,6 +15,7 @@ from headway.engine.announce import Announcer
 from headway.engine.asks import Asks
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
+from headway.engine.nodes import Presence
 from headway.engine.service import LOG, Service
 from headway.engine.tail import Tail
 from headway.engine.tenant import Tenant
@@ -25,12 +26,14 @@ from headway.outbox.instances import Instances
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
+from headway.statechart.identity import require_id
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
 from headway.store.port import ANYTHING, Store
-from headway.store.sqlite_connection import MEMORY
+from headway.store.sqlite.connection import MEMORY
 from headway.worker.handlers import Handlers
 from headway.worker.rescue import Rescue
+from headway.worker.succession import Succession
 from headway.worker.timers import Timers
 from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
@@ -41,6 +44,7 @@ WOKEN_BY: dict[str, tuple[type[Service], ...]] = {
     "timers": (Timers,),
     "messages": (Relay, Tail),
     "events": (Tail,),
+    "leases": (Rescue,),
 }
 
 
@@ -79,9 +83,9 @@ class Node:
 
         `destinations` are webhook endpoints, subscribers, Kafka and Redis; `mirror` is a RedisMirror.
         `secrets` sign the links by which people answer without a login. A `name` that a node keeps lets it
-        take up its own leases at once when it starts again; no two nodes may have the same. A `clock` takes
-        the place of the database's time, and of the time by which work takes too long, for tests. The rest
-        is explained at Engine, Worker and Upkeep.
+        take up its own leases and work at once when it starts again; no two nodes may have the same. A
+        `clock` takes the place of the database's time, and of the time by which work takes too long, for
+        tests. The rest is explained at Engine, Worker and Upkeep.
         """
         if handlers is not None and not isinstance(handlers, Handlers):
             raise InputError("handlers is a Handlers(), in which functions are registered")
@@ -90,6 +94,7 @@ class Node:
         self.engine = Engine(store, charts, facts=facts, node=name, charts_may_change=charts_may_change)
         self.asks = Asks(self.engine, secrets)
         self.letters = Letters(store)
+        self.presence = Presence(self.engine)
         self.tail = Tail(self.engine)
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
@@ -100,11 +105,19 @@ class Node:
             raise InputError(f"several destinations are called {', '.join(doubles)}")
         self.relays = [Relay(self.engine, each) for each in served]
         self.worker = None
+        self._succession = None
         if handlers is not None:
             self.worker = Worker(
-                self.engine, handlers, queues=queues, capacity=capacity, monotonic=_monotonic(clock)
+                self.engine,
+                handlers,
+                queues=queues,
+                capacity=capacity,
+                name=name or None,
+                monotonic=_monotonic(clock),
             )
             self.engine.has_hands_for = _hands(self.worker)
+            if name:
+                self._succession = Succession(self.engine, name, self.worker.id, self.rescue.wake)
         self.mirror = None if mirror is None else mirror.on(self.engine)
         self._announcer = Announcer(self.engine)
         self._runs = False
@@ -112,12 +125,14 @@ class Node:
     @property
     def services(self) -> list[Service]:
         """All that runs in the background."""
-        own = [self.tail, self.timers, self.rescue, self.upkeep]
-        chosen = [service for service in (self.mirror, self.worker) if service is not None]
+        own = [self.presence, self.tail, self.timers, self.rescue, self.upkeep]
+        maybe: tuple[Service | None, ...] = (self._succession, self.mirror, self.worker)
+        chosen = [service for service in maybe if service is not None]
         return [*own, *self.relays, *chosen, self._announcer]
 
     def tenant(self, name: str = DEFAULT_TENANT) -> Tenant:
-        """The engine as one tenant sees it."""
+        """The engine as one tenant sees it; raises InputError for a name that could be taken for another."""
+        require_id("the name of a tenant", name)
         return Tenant(self.engine, self.asks, name)
 
     async def open(self) -> None:
@@ -155,6 +170,7 @@ class Node:
 
     async def stop(self) -> None:
         """Take no new work, finish what is under way, hand back what does not finish, and close."""
+        self.engine.require_loop()
         self._runs = False
         failures = []
         for service in reversed(self.services):

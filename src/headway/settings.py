@@ -51,6 +51,11 @@ class Settings(Value):
     link_secrets: tuple[str, ...] = ()
     issuers: tuple[dict[str, Any], ...] = ()
     rate: int = 1_000
+    streams: int = 0
+    tenant_streams: int = 0
+    key_streams: int = 0
+    handshakes: int = 0
+    address_handshakes: int = 0
     keep_messages: str = "7d"
     keep_instances: str = ""
     redis: str = ""
@@ -71,7 +76,7 @@ ABOUT = {
     " that returns one.",
     "lifecycles": "The registered lifecycles to run; none named: all that can run, unless there is an app.",
     "tenant": "The tenant that commands speak for.",
-    "node": "The name of this process; one that it keeps lets it take up its own leases at once.",
+    "node": "The name of this process; one that it keeps lets it take up its own leases and work at once.",
     "queues": "The queues that the worker takes work from.",
     "capacity": "How many handlers run at a time.",
     "grace": "How long handlers and requests under way may take to finish when the process is told to end.",
@@ -79,6 +84,13 @@ ABOUT = {
     "link_secrets": "Secrets that sign the links by which people answer without a login; the first signs.",
     "issuers": "Whose tokens are accepted, each in a table: issuer, audience, and jwks (a URL or a file).",
     "rate": "How many calls a second a key may make that has no rate of its own.",
+    "streams": "How many streams (live events, claims that wait) one process serves at once; 0: half of the"
+    " connections it can have.",
+    "tenant_streams": "How many of them one tenant may have; 0: half of streams.",
+    "key_streams": "How many of them one key or token may have; 0: half of tenant_streams.",
+    "handshakes": "How many WebSockets may be open that have not sent a hello; 0: an eighth of the"
+    " connections.",
+    "address_handshakes": "How many of them one address may have; 0: half of handshakes.",
     "keep_messages": "How long messages are kept that all destinations have.",
     "keep_instances": "How long instances that have ended are kept, with their history; empty: for ever.",
     "redis": "A Redis that mirrors where all instances stand: redis://host:6379/0.",
@@ -91,6 +103,7 @@ ABOUT = {
     "otlp": "Where traces go: the base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318.",
 }
 SECRET = frozenset({"link_secrets", "metrics_token"})
+COUNTS = ("streams", "tenant_streams", "key_streams", "handshakes", "address_handshakes")
 DURATIONS = ("grace", "drain", "keep_messages")
 TYPES: Mapping[str, Any] = get_type_hints(Settings)
 
@@ -277,7 +290,7 @@ Rule = tuple[Callable[[Any], bool], str]
 RULES: dict[str, tuple[Rule, ...]] = {
     "port": ((lambda port: 0 <= port <= LARGEST_PORT, "a port, 0 to 65535"),),
     **dict.fromkeys(("capacity", "rate"), ((lambda number: number >= 1, "1 or more"),)),
-    "metrics_tenants": ((lambda number: number >= 0, "0 or more"),),
+    **dict.fromkeys(("metrics_tenants", *COUNTS), ((lambda number: number >= 0, "0 or more"),)),
     "queues": ((bool, "one queue at least"),),
     **dict.fromkeys(DURATIONS, ((_is_duration, "a duration such as 30s, 5m or 7d"),)),
     "keep_instances": ((lambda text: not text or _is_duration(text), "empty, or a duration such as 90d"),),

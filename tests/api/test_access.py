@@ -14,6 +14,7 @@ from headway.api.key_log import KEEPS
 from headway.api.keyring import Keyring
 from headway.api.pace import Pace
 from headway.api.problems import Problem
+from headway.codec import replace
 from headway.errors import InputError, StoreUnavailableError, UnknownKeyError
 from headway.node import Node
 from headway.store.keys import KeyNoteQuery, KeyQuery, KeyStore, keys_of
@@ -247,6 +248,26 @@ async def test_of_two_changes_at_once_one_goes_first(store: Store) -> None:
     with pytest.raises(UnknownKeyError):
         await ring.rotate("acme", made.id)
     assert [each.what for each in await ring.notes("acme", made.id)].count("rotated") == 1
+
+
+async def test_a_key_made_for_an_id_that_looks_like_another_is_refused(store: Store) -> None:
+    """Nobody calls by a key that was stored before such ids were refused; the key's log says why."""
+    access, keys = Access(store), keys_of(store)
+    made = await access.keyring.make("acme", ANN, ["read"])
+    note = KeyNoteRow("acme", "twin", made.key.made_at, "made", 1, made.key.made_at, made.key.made_at, by="")
+    twin = "0123456789abcdef"
+    await keys.add(replace(made.key, id=twin, actor="ann "), replace(note, key=twin))
+    with pytest.raises(Problem) as refused:
+        await access.caller(f"Bearer {made.text.replace(made.key.id, twin)}")
+    assert refused.value.status == 401
+    await access.log.turn()
+    noted = await keys.notes(KeyNoteQuery("acme", twin))
+    assert {note.what for note in noted} == {"made", "refused: actor id"}
+    for bad in (Actor("ann "), Actor("ann", "person", frozenset({"manager\n"}))):
+        with pytest.raises(InputError):
+            await access.keyring.make("acme", bad, ["read"])
+    with pytest.raises(InputError, match="tenant"):
+        await access.keyring.make("acme ", ANN, ["read"])
 
 
 def test_a_store_may_keep_no_keys() -> None:

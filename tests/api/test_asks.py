@@ -83,9 +83,12 @@ async def test_an_ask_tells_which_answers_are_the_callers(service: Service) -> N
 
     assert (await yours(ANN), await yours(CARL)) == (["grant", "refuse"], [])
     await acting(service, ask, "delegate", to="carl")
-    assert (await yours(ANN), await yours(CARL)) == ([], ["grant", "refuse"])
-    await acting(service, ask, "answer", CARL, **GRANT)
-    assert await yours(CARL) == []
+    assert (await yours(ANN), await yours(CARL)) == ([], [])
+    await acting(service, ask, "release", CARL)
+    await acting(service, ask, "delegate", to="bob")
+    assert (await yours(ANN), await yours(BOB)) == ([], ["grant", "refuse"])
+    await acting(service, ask, "answer", BOB, **GRANT)
+    assert await yours(BOB) == []
 
 
 async def test_an_answer_moves_the_instance(service: Service) -> None:
@@ -156,11 +159,13 @@ async def test_a_claim_has_its_limits(service: Service, lasts: str) -> None:
 
 
 async def test_a_delegated_ask_is_one_persons(service: Service) -> None:
-    """It leaves the inboxes of the role and stands in that person's, who alone may answer."""
+    """It leaves the inboxes of the role for that person's, who needs the role and may give it back."""
     ask = await asked(service)
     assert (await acting(service, ask, "delegate", to="carl")).status_code == 200
     assert (await inbox(service, BOB), await inbox(service, CARL)) == ([], ["leave"])
-    assert (await acting(service, ask, "answer", BOB, **GRANT)).json()["code"] == "actor"
+    for actor in (BOB, CARL):
+        kept = await acting(service, ask, "answer", actor, **GRANT)
+        assert (kept.status_code, kept.json()["code"]) == (403, "actor")
     assert (await acting(service, ask, "release", CARL)).status_code == 200
     assert await inbox(service, BOB) == ["leave"]
 

@@ -91,6 +91,27 @@ async def test_an_idle_connection_makes_room_when_there_is_none(tmp_path: Path) 
                 assert (await another.get("/v1/charts")).status_code == 200
 
 
+async def asked(connection: socket.socket) -> bytes:
+    """The answer on a connection that stays open."""
+    loop = asyncio.get_running_loop()
+    await loop.sock_sendall(connection, b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n")
+    async with asyncio.timeout(60):
+        return await loop.sock_recv(connection, 65_536)
+
+
+async def test_the_connection_that_rests_longest_makes_room(tmp_path: Path) -> None:
+    """A new connection is served and the one that has rested longest is closed, not one that came later."""
+    async with limited(tmp_path, Limits(connections=2)) as service:
+        connections = []
+        for connection in silent(service, 3):
+            connections.append(connection)
+            assert (await asked(connection)).startswith(b"HTTP/1.1 200")
+        assert await ended(connections[0]) == b""
+        for connection in connections[1:]:
+            assert (await asked(connection)).startswith(b"HTTP/1.1 200")
+            connection.close()
+
+
 async def test_headers_without_end_are_refused(tmp_path: Path) -> None:
     """More than 64 KB of headers is 431, and what is not HTTP is 400: both are problems, and both close."""
     async with limited(tmp_path, Limits()) as service:

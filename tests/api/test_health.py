@@ -12,7 +12,7 @@ async def test_a_service_with_a_database_is_alive_and_ready(service: Service) ->
     del service.client.headers["authorization"]
     for path, status in (("/health", "alive"), ("/ready", "ready")):
         answer = await service.client.get(path)
-        assert (answer.status_code, answer.json()) == (200, {"status": status})
+        assert (answer.status_code, answer.json()["status"]) == (200, status)
 
 
 async def test_a_service_that_is_about_to_stop_is_alive_and_not_ready(service: Service) -> None:

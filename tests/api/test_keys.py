@@ -9,6 +9,9 @@ import pytest
 
 from headway import Actor
 from headway.api.access import Rate
+from headway.api.keyring import act
+from headway.codec import replace
+from headway.errors import InputError
 from headway.store.keys import keys_of
 from tests.api.serving import Service, client_of, serving
 
@@ -77,6 +80,11 @@ async def test_a_key_does_what_its_scopes_say(service: Service) -> None:
         {"actor": {"id": ""}},
         {"actor": {"id": "x", "kind": "robot"}},
         {"actor": {"id": "x\x00"}},
+        {"actor": {"id": "x "}},
+        {"actor": {"id": "x\n"}},
+        {"actor": {"id": "x\u200b"}},
+        {"actor": {"id": "\uff58"}},
+        {"actor": {"id": "x", "roles": [" y"]}},
         {"actor": {"id": "x", "roles": ["y"] * 101}},
         {"lasts": "soon"},
         {"lasts": "999999d"},
@@ -234,3 +242,34 @@ async def test_a_key_has_its_rate(database: str) -> None:
         await service.access.log.turn()
         noted = await service.access.keyring.notes("default", slow.split("_")[1])
         assert {note.what: note.count for note in noted} == {"made": 1, "used": 2, "refused: rate": 1}
+
+
+@pytest.mark.parametrize(
+    "actor",
+    [
+        {"id": "system"},
+        {"id": "System", "kind": "person"},
+        {"id": "ann", "kind": "system"},
+        {"id": "instance:e1"},
+    ],
+    ids=str,
+)
+async def test_nobody_gets_a_key_for_the_engine(service: Service, actor: dict[str, str]) -> None:
+    """The engine's own actors stay the engine's: a history that names one means the engine."""
+    answer = await service.client.post("/v1/keys", json={"actor": actor, "scopes": ["send"]})
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid"), answer.text
+    with pytest.raises(InputError):
+        await service.access.keyring.make("default", Actor(**actor), ["send"])  # type: ignore[arg-type]
+
+
+async def test_a_key_that_was_made_for_the_engine_lets_nobody_in(service: Service) -> None:
+    """One that an earlier version has made is refused, and its owner can see why."""
+    made = await make(service)
+    keys = keys_of(service.node.engine.store)
+    at, row = await keys.find(made["id"])
+    assert row is not None
+    old = replace(row, id="0" * 16, actor="system")
+    await keys.add(old, act(old, "made", at, ""))
+    assert await status(service, made["key"]) == 200
+    assert await status(service, made["key"].replace(row.id, old.id)) == 401
+    assert (await notes(service, old.id))["refused: reserved"] == 1

@@ -13,7 +13,7 @@ from headway.api.access import Access
 from headway.api.app import application
 from headway.api.idempotency import Known
 from headway.node import Node
-from headway.store.sqlite_connection import MEMORY
+from headway.store.sqlite.connection import MEMORY
 from tests.api.asking import CHARTS
 from tests.api.serving import ROOT, Service, serving
 
@@ -101,6 +101,8 @@ async def test_a_closed_ask_has_no_link(service: Service) -> None:
         ({"person": ""}, "body.person"),
         ({"person": "a\x00"}, "body.person"),
         ({"person": 7}, "body.person"),
+        ({"person": "system"}, "body.person"),
+        ({"person": "instance:e1"}, "body.person"),
         ({"roles": "manager"}, "body.roles"),
         ({"roles": [""]}, "body.roles.0"),
         ({"roles": ["r"] * 101}, "body.roles"),

@@ -7,10 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from headway.api import hot, shapes
+from headway.api.metrics import expose
 from headway.api.problem_kinds import KINDS
+from headway.telemetry.metrics import Metrics
+from tests import fuzzing
 from tests.api.serving import Service
 
 pytestmark = pytest.mark.mission("ENG-2")
@@ -18,9 +22,14 @@ HERE = Path(__file__).parent
 PHASES = "examples,coverage,fuzzing,stateful"
 STREAMS = ("/v1/events", "/metrics")
 """Answers that do not end, or are not of this service alone."""
-SECONDS = 25
+FIXED = ("--seed", "5", "--generation-deterministic", "--max-examples", "5")
+"""The same requests each time, however fast the machine is."""
+LONG = ("--seed", str(fuzzing.ROUND), "--max-time", "120")
+"""Others in each round of `make fuzz`, for as long as this takes."""
+SEARCH = FIXED if fuzzing.ROUND is None else LONG
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)
 async def test_a_tester_that_knows_only_the_document_finds_nothing(service: Service, tmp_path: Path) -> None:
     """schemathesis, with all checks in all phases, meets no answer that the document does not promise."""
@@ -34,7 +43,7 @@ async def test_a_tester_that_knows_only_the_document_finds_nothing(service: Serv
         *(sys.executable, "-m", "schemathesis.cli"),
         *("--config-file", str(HERE / "schemathesis.toml")),
         *("run", f"{service.url}/openapi.json", "--checks", "all", "--phases", PHASES, *excluded),
-        *("--max-time", str(SECONDS), "--request-timeout", "60", "--no-color", "--seed", "5"),
+        *("--request-timeout", "60", "--no-color", *SEARCH),
         env={**os.environ, "SERVICE": service.url, "KEY": key, "HOOKS": str(HERE / "schemathesis_hooks.py")},
         cwd=tmp_path,
         stdout=asyncio.subprocess.PIPE,
@@ -153,3 +162,17 @@ async def test_a_link_that_was_made_leads_to_its_answer(service: Service) -> Non
         "answer_link": {"token": "$response.body#/token"},
     }
     assert "make_link" in paths["/v1/asks"]["get"]["responses"]["200"]["links"]
+
+
+async def test_every_route_tells_how_it_refuses(service: Service) -> None:
+    """What needs a credential says 401, 403 and 429, the metrics too; a doubled header is 400 everywhere."""
+    expose(service.app, Metrics(service.node), "a token for all metrics")
+    paths = (await service.client.get("/openapi.json")).json()["paths"]
+    async with httpx.AsyncClient(base_url=service.url) as nobody:
+        for path, operations in paths.items():
+            assert all("400" in operation["responses"] for operation in operations.values()), path
+            for method, operation in operations.items():
+                if "{" not in path and method == "get" and (await nobody.get(path)).status_code == 401:
+                    assert {"401", "403", "429"} <= {*operation["responses"]}, path
+                    assert operation["security"] == [{"bearer": []}]
+    assert "401" in paths["/metrics"]["get"]["responses"]

@@ -14,8 +14,9 @@ from headway.api import operations
 from headway.api.cursors import cursor_text
 from headway.api.seals import seal_for
 from headway.api.workers import remote_of
+from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
-from headway.engine.operations import hasten
+from headway.engine.once import Request
 from headway.statechart.snapshot import work_done
 from headway.store.port import Attempt, Claim
 from headway.store.rows import Key
@@ -105,9 +106,11 @@ async def test_who_is_quicker_than_the_answer_to_a_retry_is_no_conflict(
     """Work that a worker has taken, or even done, since it was made due was made due."""
     work = await floor.failing("a")
 
-    async def overtaken(engine: Engine, attempts: Sequence[Attempt]) -> Sequence[Key]:
-        hastened = await hasten(engine, attempts)
-        [row] = await engine.store.claim_work(Claim("quick", ("default",), 1))
+    async def overtaken(
+        engine: Engine, attempts: Sequence[Attempt], request: Request | None
+    ) -> Sequence[Key]:
+        hastened = await hasten(engine, attempts, request)
+        [row] = await engine.store.claim_work(Claim("quick", ("default",), 1, engine.charts.versions))
         if ends:
             (await engine.send(row.tenant, row.instance, work_done(row.id, row.attempt))).unwrap()
         return hastened

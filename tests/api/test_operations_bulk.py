@@ -1,11 +1,8 @@
 """Many instances at once: a dry run, the change itself, and a service that dies on the way."""
 
 import asyncio
-import json
-import os
-import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,14 +10,14 @@ import httpx
 import pytest
 
 from headway.api.cursors import cursor_text
-from headway.api.idempotency import NAME
+from headway.engine.bulk import HASTENED, Outcome, Retrying
 from headway.engine.engine import Engine
+from headway.statechart.snapshot import work_failed
 from headway.store import migrate
 from headway.store.address import database_at, store_at
-from headway.store.port import WorkQuery
-from tests.api.dying import DEADLY, Fragile
+from headway.store.port import Claim, WorkQuery
+from tests.api.dying import Fragile, Leaving, not_under_way, process
 from tests.api.operating import Floor, Order, operated
-from tests.api.serving import client_of
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-14")
 ROOT = Path(__file__).resolve().parents[2]
@@ -213,25 +210,6 @@ async def test_an_event_that_is_none_is_told_for_each(floor: Floor) -> None:
     assert number.status_code in {400, 422}
 
 
-@asynccontextmanager
-async def process(database: str, deadly: str = "") -> AsyncIterator[httpx.AsyncClient]:
-    """A client of a service in a process of its own."""
-    running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.api.dying", database),
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, DEADLY: deadly},
-        cwd=ROOT,
-    )
-    assert running.stdout
-    assert running.stdin
-    where = json.loads(await running.stdout.readline())
-    async with client_of(where["url"], where["key"]) as client:
-        yield client
-    running.stdin.close()
-    await running.wait()
-
-
 @pytest.mark.mission("ENG-3", "ENG-6")
 async def test_a_bulk_whose_process_is_killed_goes_on_where_it_was(database: str) -> None:
     """The same call with the same key does the rest, and to nobody anything twice."""
@@ -249,13 +227,55 @@ async def test_a_bulk_whose_process_is_killed_goes_on_where_it_was(database: str
     async with Engine(store_at(database), [Fragile]) as engine:
         pushed = [name for name in names if (await engine.get("default", name)).counters]
         assert pushed == names[:100]
-        # That the first call is under way counts for a minute, for which nobody waits here.
-        lease = await engine.store.lease(("default", f"{NAME}push all"))
-        assert lease
-        await engine.store.let_go([(lease.tenant, lease.name)], lease.holder)
+        await not_under_way(engine, "push all")
     async with process(database) as client:
         answer = await client.post("/v1/operations/bulk", json=bulk, headers=headers)
     assert told(answer.json()) == (250, 250, 0, {}, {})
     async with Engine(store_at(database), [Fragile]) as engine:
         for name in names:
             assert (await engine.get("default", name)).counters == {"pushes": 1}
+
+
+@pytest.mark.mission("ENG-3", "ENG-6")
+async def test_a_bulk_that_is_repeated_acts_on_those_it_was_about(database: str) -> None:
+    """What it has moved does not fit its filter any more; the repeat does not go on with others instead."""
+    async with database_at(database, create=True) as opened:
+        await migrate.up(opened)
+    names = [f"l{number}" for number in range(130)]
+    async with Engine(store_at(database), [Leaving]) as engine:
+        for name in names:
+            (await engine.create("default", name, Leaving)).unwrap()
+    chosen = {"chart": "Leaving", "status": "waiting"}
+    bulk = {"action": "send", "filter": chosen, "event": "leave", "dry_run": False, "limit": 110}
+    headers = {"Idempotency-Key": "leave"}
+    async with process(database, "l105") as client:
+        with pytest.raises(httpx.TransportError):
+            await client.post("/v1/operations/bulk", json=bulk, headers=headers)
+    async with Engine(store_at(database), [Leaving]) as engine:
+        await not_under_way(engine, "leave")
+    async with process(database) as client:
+        answer = await client.post("/v1/operations/bulk", json=bulk, headers=headers)
+        again = await client.post("/v1/operations/bulk", json=bulk, headers=headers)
+    assert told(answer.json()) == (110, 110, 0, {}, {})
+    assert again.content == answer.content
+    async with Engine(store_at(database), [Leaving]) as engine:
+        gone = [name for name in names if (await engine.get("default", name)).ended]
+    assert gone == names[:110]
+
+
+@pytest.mark.mission("ENG-6")
+async def test_a_retry_that_is_repeated_leaves_the_next_attempt_alone(floor: Floor) -> None:
+    """Work that was made due, and has failed again since, waits for its time; the answer is the first one."""
+    await floor.failing("a")
+    act = Retrying(floor.node.engine, "default")
+    store = floor.node.engine.store
+    [row] = await floor.node.tenant().list()
+    first = await act.perform([row], "once")
+    [work] = await store.claim_work(Claim("quick", ("default",), 1, act.engine.charts.versions))
+    failed = work_failed(work.id, work.attempt, "FLAKY")
+    (await floor.node.engine.send("default", "a", failed)).unwrap()
+    [row] = await floor.node.tenant().list()
+    assert await act.perform([row], "once") == first == [Outcome("a", HASTENED)]
+    [work] = await store.work(WorkQuery("default"))
+    assert work.attempt == 3
+    assert work.due > await store.now()

@@ -17,7 +17,7 @@ from headway.api.jwks import FRESH_FOR, PAUSE, Jwks, JwksError
 from headway.api.problems import Problem
 from headway.api.tokens import Claims, Issuer, Tokens
 from headway.errors import InputError
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
 from tests.api.issuer import AUDIENCE, NAME, Pair, ec_pair, ed_pair, rsa_pair
 from tests.api.issuer import Issuer as LocalIssuer
@@ -147,14 +147,24 @@ FORGED: dict[str, Forge] = {
     "tenant is a list": lambda own, now: own.token(now, tenant=["acme", "other"]),
     "empty tenant": lambda own, now: own.token(now, tenant=""),
     "tenant with NUL": lambda own, now: own.token(now, tenant="acme\x00"),
+    "tenant with a space behind it": lambda own, now: own.token(now, tenant="acme "),
+    "subject with a space behind it": lambda own, now: own.token(now, sub="ann "),
+    "subject with a line break": lambda own, now: own.token(now, sub="ann\n"),
+    "subject with a zero-width space": lambda own, now: own.token(now, sub="a\u200bnn"),
+    "subject in another Unicode form": lambda own, now: own.token(now, sub="\uff41nn"),
+    "role with a space before it": lambda own, now: own.token(now, roles=[" manager"]),
     "no subject": lambda own, now: own.token(now, sub=None),
     "roles are a number": lambda own, now: own.token(now, roles=7),
     "roles hold a list": lambda own, now: own.token(now, roles=[["admin"]]),
     "too many roles": lambda own, now: own.token(now, roles=["r"] * 101),
+    "the engine's subject": lambda own, now: own.token(now, sub="system"),
+    "an instance's subject": lambda own, now: own.token(now, sub="instance:e1"),
     "nonsense": lambda _own, _now: "a.b.c",
     "two parts": lambda own, now: own.token(now).rpartition(".")[0],
     "four parts": lambda own, now: own.token(now) + ".x",
     "deep": lambda _own, _now: base64.urlsafe_b64encode(b"[" * 4_000).decode() + ".e30.x",
+    "deep claim": lambda own, now: own.token(now, roles=json.loads("[" * 101 + "]" * 101), scope="read"),
+    "deep claim that nobody reads": lambda own, now: own.token(now, x=json.loads("[" * 101 + "]" * 101)),
     "huge": lambda own, now: own.token(now, roles=["r" * LONGEST_CREDENTIAL]),
 }
 

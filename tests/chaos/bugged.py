@@ -12,9 +12,9 @@ from headway.engine.batch import Batch
 from headway.engine.engine import Engine
 from headway.engine.reports import Gathered
 from headway.outbox.relay import Relay
-from headway.statechart import admission, outcomes
 from headway.statechart.refusal import Veto
-from headway.store.sqlite_connection import Connection
+from headway.statechart.step import fencing
+from headway.store.sqlite.connection import Connection
 from headway.worker.heartbeat import Deadlines, Heartbeat
 
 LATE = 0.3
@@ -53,8 +53,8 @@ def no_fencing() -> None:
         return False
 
     replace(worker, "SHORT", worker.LONG)  # most of the work is under way when its worker wakes up
-    for module in (outcomes, admission):
-        replace(module, "open_work", open_work)
+
+    replace(fencing, "open_work", open_work)
     for service in (Heartbeat, Deadlines):
         replace(service, "turn", nothing)
 

@@ -58,3 +58,32 @@ def test_what_cannot_be_read_ends_in_no_traceback(file: Path, headway: Headway) 
     done = headway("audit", "verify")
     assert (done.code, done.err) == (1, "")
     assert "default/o-1 at 1: what stands there cannot be read" in done.out
+
+
+def test_a_checkpoint_is_compared_with_what_is_there_later(file: Path, headway: Headway) -> None:
+    """What happens after a checkpoint is no flaw; an instance that is gone is one, and fails the command."""
+    kept = file.with_name("checkpoint.jsonl")
+    kept.write_text(headway("audit", "checkpoint").out, encoding="utf-8")
+    assert headway("send", "o-1", "withdraw", *APP).code == 0
+    done = headway("audit", "verify", "--against", "checkpoint.jsonl")
+    assert (done.code, done.out.splitlines()[-1]) == (0, "0 instances of the checkpoint were pruned since")
+    tamper(file, "DELETE FROM instance")
+    tamper(file, "DELETE FROM history")
+    tamper(file, "DELETE FROM ask")
+    assert headway("audit", "verify").code == 0
+    done = headway("audit", "verify", "--against", "checkpoint.jsonl", "--json")
+    told = json.loads(done.out)
+    assert (done.code, told["pruned"]) == (1, 0)
+    assert [flaw["what"] for flaw in told["flaws"]] == ["it is gone since the checkpoint, and was not pruned"]
+
+
+def test_what_is_no_checkpoint_is_refused(file: Path, headway: Headway) -> None:
+    """A file that is missing or was cut off, and a database with flaws, end the command with code 2."""
+    (file.parent / "cut.jsonl").write_text(headway("audit", "checkpoint").out[:-20], encoding="utf-8")
+    for name in ("missing.jsonl", "cut.jsonl"):
+        done = headway("audit", "verify", "--against", name)
+        assert (done.code, f"{name} cannot be read" in done.err) == (2, True)
+    tamper(file, "UPDATE instance SET status = 'paid'")
+    done = headway("audit", "checkpoint")
+    assert (done.code, done.out) == (2, "")
+    assert "its row or its snapshot was changed" in done.err

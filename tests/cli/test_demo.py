@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from headway.lifecycles.demo.chart import Purchase
-from headway.statechart.check import check
+from headway.statechart.check.check import check
 from tests.cli.conftest import Headway
 from tests.cli.running import ROOT, SECONDS, Running, calls
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.cli.explorer.server import host_names
+from headway.cli.explorer.app import host_names
 from headway.cli.failure import CommandError
 from headway.cli.sockets import address_of, listen
 from tests.cli.conftest import Headway
@@ -86,7 +86,7 @@ def test_the_address_printed_can_be_opened() -> None:
 def test_without_the_extra_the_message_names_it(headway: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     """Starlette or uvicorn missing: exit code 2 and what to install."""
     monkeypatch.setitem(sys.modules, "uvicorn", None)
-    monkeypatch.delitem(sys.modules, "headway.cli.explorer.server", raising=False)
+    monkeypatch.delitem(sys.modules, "headway.cli.explorer.app", raising=False)
     outcome = headway("explore", EXPENSE)
     assert outcome.code == 2
     assert "pip install 'headway[service]'" in outcome.err

@@ -11,11 +11,11 @@ from jsonschema import Draft202012Validator
 
 from headway import Ask, Final, State, Statechart
 from headway.cli.catalogue import Found
+from headway.cli.explorer.api import LARGEST_BODY
 from headway.cli.explorer.app import explorer
-from headway.cli.explorer.example import example
 from headway.cli.explorer.page import STATIC
-from headway.cli.explorer.requests import LARGEST_BODY
 from headway.cli.explorer.session import LostSessionError, Moment, Session, Sessions, begin
+from headway.cli.explorer.view import example
 from headway.statechart.export import from_document, to_document
 from headway.statechart.types import DataType
 from tests.cli.browser import Browser

@@ -52,6 +52,22 @@ def test_a_life_from_the_command_line(shop: Headway) -> None:
     assert json.loads(shop("why", "o-1", "--json").out)["work"][0]["handler"] == "pay"
 
 
+def test_no_command_acts_as_somebody_who_looks_like_another(shop: Headway) -> None:
+    """An id or a tenant with a space behind it, or with what shows nothing, is refused with the reason."""
+    shop("create", "Order", "o-1")
+    for command in (
+        ("send", "o-1", "submit", "--by", "ann "),
+        ("inbox", "--by", "ann\u200b"),
+        ("inbox", "--role", "manager "),
+        ("inbox", "--tenant", "acme "),
+        ("answer", "o-1:2:0", "approve", "--by", "\uff41nn"),
+        ("keys", "create", "ann "),
+    ):
+        outcome = shop(*command)
+        assert outcome.code != 0, command
+        assert "must" in outcome.err
+
+
 @pytest.mark.mission("ENG-8")
 def test_a_link_is_made_on_the_command_line(
     shop: Headway, database: str, monkeypatch: pytest.MonkeyPatch
@@ -119,12 +135,15 @@ def test_lists_are_filtered_and_go_on(shop: Headway) -> None:
 def test_no_name_or_reason_can_speak_to_the_terminal(shop: Headway) -> None:
     """What callers have chosen moves no cursor, colours nothing, and adds no line to the tail."""
     name = "o-1\x1b[2J\x9b5m\ro-2"
-    shop("create", "Order", name, "--by", "ann\x1b]0;root\x07")
+    refused = shop("create", "Order", name, "--by", "ann\x1b]0;root\x07")
+    assert refused.code
+    shop("create", "Order", name, "--by", "ann")
     shop("send", name, "submit", "--by", "ann", "--reason", "fine\n12:00:00 o-9 paid")
     tail = shop("tail", "--since", "0-0", "--count", "2").out
     assert len(tail.splitlines()) == 2
     looks = (("instances", "list"), ("instances", "show", name), ("instances", "history", name))
     for told in (
+        refused.err,
         tail,
         *(shop(*look).out for look in (*looks, ("why", name), ("inbox", "--role", "manager"))),
     ):
@@ -193,7 +212,7 @@ def test_an_instance_whose_chart_is_not_loaded_says_what_helps(
     monkeypatch.delenv("HEADWAY_APP")
     outcome = shop("send", "o-1", "submit")
     assert outcome.code == 2
-    assert "Order v1 is not registered; registered: none\nname its lifecycle with --app" in outcome.err
+    assert "does not know chart Order v1; it knows no version of it\nname its lifecycle" in outcome.err
 
 
 def test_an_ask_that_never_was_is_not_called_closed(shop: Headway) -> None:

@@ -201,3 +201,34 @@ def test_what_cannot_be_asked_is_refused(headway: Headway, arguments: tuple[str,
     answer = headway("upgrade", f"{LIVES}:Renamed", *arguments)
     assert answer.code == 2
     assert said in answer.err
+
+
+@pytest.mark.mission("ENG-21")
+@pytest.mark.usefixtures("lives")
+@pytest.mark.parametrize(
+    ("others", "warning"),
+    [
+        ({}, ""),
+        ({"a": [("Expense", 2)]}, ""),
+        ({"a": [("Expense", 2)], "b": [("Expense", 1)]}, "b do not know Expense v2"),
+        ({"b": [("Expense", 1)]}, "no living node knows Expense v2"),
+    ],
+    ids=["no nodes", "all know it", "one does not", "none does"],
+)
+def test_living_nodes_that_do_not_know_the_new_version_are_named(
+    headway: Headway, others: dict[str, list[tuple[str, int]]], warning: str
+) -> None:
+    """They would leave upgraded instances alone."""
+
+    async def announce() -> None:
+        store = store_at("sqlite:///headway.db")
+        await store.open()
+        for name, versions in others.items():
+            await store.nodes.keep(name, versions, 60_000)
+        await store.close()
+
+    asyncio.run(announce())
+    told = headway("upgrade", f"{LIVES}:Renamed", "--to", "2", "--rehearse")
+    assert told.code == 0
+    assert warning in told.err
+    assert ("warning" in told.err) == bool(warning)

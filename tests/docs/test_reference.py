@@ -11,12 +11,12 @@ import pytest
 import headway
 from headway import Ask, History, Retry, Run, State, Statechart, Upgrade, View, actions, any_live
 from headway.statechart import effects
-from headway.statechart.authoring import Row
-from headway.statechart.draft import SPECIAL
-from headway.statechart.expression_parser import CALLABLE, CONSTANTS
-from headway.statechart.expression_values import BINARY, UNARY
-from headway.statechart.prove import Explored
+from headway.statechart.authoring.states import Row
+from headway.statechart.check.invariants import Explored
+from headway.statechart.expressions.parser import CALLABLE, CONSTANTS
+from headway.statechart.expressions.values import BINARY, UNARY
 from headway.statechart.refusal import Code
+from headway.statechart.step.draft import SPECIAL
 from headway.statechart.tree import RESERVED
 
 pytestmark = pytest.mark.mission("ENG-1")

@@ -1,12 +1,14 @@
 """Wrong arguments are told in the caller's words, whatever they are; nothing is changed by them."""
 
+import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, NamedTuple
 
 import pytest
 
-from headway import Ask, Event, Final, State, Statechart, person
+from headway import Actor, Ask, Event, Final, State, Statechart, person
+from headway.codec import DEEPEST
 from headway.engine.tenant import Tenant
 from headway.errors import InputError
 from headway.node import Node
@@ -38,9 +40,26 @@ class Caller(NamedTuple):
 Call = Callable[[Caller], Awaitable[object]]
 NO_ACTOR = "is an actor, as person('bob', 'manager'), not 'bob'"
 NO_LIMIT = "limit= is a whole number from 1 on, not "
+DEEP = json.loads("[" * (DEEPEST + 1) + "]" * (DEEPEST + 1))
 NO_INSTANCE = "instance is a text, not 7"
 CALLS: dict[str, tuple[Call, str]] = {
     "inbox of a name": (lambda it: it.tenant.inbox("bob"), f"actor= {NO_ACTOR}"),
+    "inbox of a look-alike": (
+        lambda it: it.tenant.inbox(Actor("bob ")),
+        "the id of the actor actor= must not",
+    ),
+    "send as a look-alike": (
+        lambda it: it.tenant.send("c1", Event("approve", by=Actor("bob\u200b"))),
+        "the id of the actor by= must not",
+    ),
+    "send as nobody": (
+        lambda it: it.tenant.send("c1", Event("approve", by=Actor(loose(7)))),
+        "the id of the actor by= must be a text",
+    ),
+    "link for a look-alike": (
+        lambda it: it.tenant.link(it.row.id, for_=Actor(" bob")),
+        "the id of the actor for_= must not",
+    ),
     "inbox with a limit": (lambda it: it.tenant.inbox(bob, limit=-1), f"{NO_LIMIT}-1"),
     "inbox from": (lambda it: it.tenant.inbox(bob, after=7), "after is a text, not 7"),
     "answer to a row": (
@@ -62,7 +81,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     "a list of no chart": (lambda it: it.tenant.list(chart=7), "not a chart: 7"),
     "a list of a state": (
         lambda it: it.tenant.list(status=Expense.review),
-        "status is a text, not <headway.statechart.authoring.State",
+        "status is a text, not <headway.statechart.authoring.states.State",
     ),
     "a list of some end": (lambda it: it.tenant.list(ended="yes"), "ended= is True, False or left out"),
     "a list of none": (lambda it: it.tenant.list(limit=0), f"{NO_LIMIT}0"),
@@ -81,6 +100,18 @@ CALLS: dict[str, tuple[Call, str]] = {
         "as Expense.approve(by=bob), not 'approve'",
     ),
     "send of a transition": (lambda it: it.tenant.send("e1", Expense.approve), "not <Transition approve"),
+    "send of what is too deep": (
+        lambda it: it.tenant.send("e1", Event("approve", DEEP, by=bob)),
+        "levels deep",
+    ),
+    "answer with what is too deep": (
+        lambda it: it.tenant.answer(it.row.id, "approve", DEEP, by=bob),
+        "levels deep",
+    ),
+    "create with what is too deep": (
+        lambda it: it.tenant.create(Expense, "e9", {"in": DEEP}),
+        "levels deep",
+    ),
     "send to a number": (lambda it: it.tenant.send(7, approval), NO_INSTANCE),
     "send to nobody": (lambda it: it.tenant.send(None, approval), "instance is a text, not None"),
     "send by a name": (lambda it: it.tenant.send("e1", Expense.approve(by=loose("bob"))), f"by= {NO_ACTOR}"),
@@ -143,3 +174,10 @@ async def test_a_list_takes_the_chart_itself() -> None:
         assert [row.id for row in await tenant.list(chart=Expense)] == ["e1"]
         assert [row.id for row in await tenant.list(chart=Expense.chart)] == ["e1"]
         assert await tenant.list(chart="Order") == []
+
+
+@pytest.mark.parametrize("name", ["", "acme ", "acme\n", "ac\u200bme"], ids=ascii)
+def test_a_tenant_has_a_name_that_looks_like_no_other(name: str) -> None:
+    """A tenant is not named like another with something behind it that nobody sees."""
+    with pytest.raises(InputError, match="the name of a tenant must"):
+        Node("sqlite:///:memory:").tenant(name)

@@ -6,7 +6,7 @@ import pytest
 from pydantic import BaseModel
 
 from headway import Ask, Final, Refusal, State, Statechart, person
-from headway.engine.links import Signer
+from headway.engine.asks import Signer
 from headway.engine.orders import Receipt
 from headway.errors import LinkError, UnknownAskError
 from headway.testing import FakeClock, Harness
@@ -102,18 +102,25 @@ async def test_of_two_who_claim_or_answer_at_once_one_wins(made: Harness) -> Non
 
 
 async def test_a_delegated_ask_is_for_the_delegate_alone(made: Harness) -> None:
-    """It moves from one inbox to the other, and back when it is released."""
+    """It moves from one inbox to the other, and back when it is released; the delegate needs the role."""
     async with made as harness:
         ask = await opened(harness)
         tenant = harness.tenant
         (await tenant.delegate(ask, to="eve", by=ANN)).unwrap()
         assert [row.id for row in await tenant.inbox(EVE)] == [ask]
         assert await tenant.inbox(ANN) == []
-        assert isinstance(await tenant.answer(ask, "reject", by=ANN), Refusal)
+        for refused in (
+            await tenant.answer(ask, "reject", by=ANN),
+            await tenant.answer(ask, "reject", by=EVE),
+            await tenant.claim(ask, by=EVE),
+            await tenant.delegate(ask, to="zoe", by=EVE),
+        ):
+            assert isinstance(refused, Refusal)
+            assert refused.code == "actor"
         (await tenant.release(ask, by=EVE)).unwrap()
         assert await tenant.inbox(EVE) == []
-        (await tenant.delegate(ask, to="eve", by=ANN)).unwrap()
-        (await tenant.answer(ask, "reject", by=EVE)).unwrap()
+        (await tenant.delegate(ask, to="bob", by=ANN)).unwrap()
+        (await tenant.answer(ask, "reject", by=BOB)).unwrap()
 
 
 async def test_reminders_escalation_and_the_deadline_come_by_themselves(made: Harness) -> None:

@@ -132,7 +132,7 @@ async def test_what_ends_as_it_begins_does_not_count_for_its_owner(made: Harness
 
 @pytest.mark.mission("ENG-12")
 async def test_names_of_children_are_their_parents_to_give(made: Harness) -> None:
-    """Nobody can take the name of a child, and a parent that has ended begets no more."""
+    """Nobody can take the name of a child; both children are created though the first ends the parent."""
     async with made as harness:
         tenant = harness.tenant
         await tenant.create(Tree, "t")
@@ -140,7 +140,7 @@ async def test_names_of_children_are_their_parents_to_give(made: Harness) -> Non
             await tenant.create(Leaf, "t:2:0")
         (await tenant.send("t", Tree.grow())).unwrap()
         assert (await tenant.get("t")).states == ("full",)
-        assert len(await tenant.list(parent="t")) == 1
+        assert [row.id for row in await tenant.list(parent="t")] == ["t:2:0", "t:2:1"]
 
 
 async def test_names_that_are_none_are_refused(made: Harness) -> None:
@@ -253,6 +253,20 @@ async def test_sends_keep_their_order_beside_one_that_cannot_be_stored(postgres_
         answers = await tenant.send_many([*events, ("ladder", CLIMB[2]()), ("other", CLIMB[1]())])
         assert [isinstance(answer, Receipt) for answer in answers] == [True, False, True, True, True, True]
         assert isinstance(answers[1], InputError)
+
+
+@pytest.mark.mission("ENG-4")
+async def test_request_ids_of_many_are_no_others(database: str) -> None:
+    """An id that is made of another one and a number is never that of a call which names such an id."""
+    async with Node(database, [Ladder]).opened() as tenant:
+        for name in ("a", "b", "c"):
+            await tenant.create(Ladder, name)
+        first = await tenant.send_many([("a", CLIMB[0]())], request_id="r")
+        single = await tenant.send("b", CLIMB[0](), request_id="r/0")
+        nested = await tenant.send_many([("c", CLIMB[0]())], request_id="r/0")
+        again = await tenant.send_many([("a", CLIMB[0]())], request_id="r")
+        assert [getattr(each, "instance", each) for each in (*first, single, *nested)] == ["a", "b", "c"]
+        assert list(again) == list(first)
 
 
 async def test_an_engine_can_be_closed_by_several_at_once(database: str) -> None:

@@ -107,7 +107,7 @@ def test_a_transition_is_stored_with_all_that_belongs_to_it(played: Callable[[Sc
         lines = [(line.transition, line.before, line.after) for line in await engine.history(TENANT, "job")]
         assert lines == [("start", "", "waiting"), ("begin", "waiting", "running")]
         await moved(engine.create(TENANT, "claim", "Claim"))
-        assert await engine.store.next_timer() is not None
+        assert await engine.store.next_timer(engine.charts.versions) is not None
 
     played(scenario)
 
@@ -293,6 +293,6 @@ def test_what_a_step_begins_and_takes_back_leaves_no_row(database: str) -> None:
             await moved(engine.create(TENANT, "p", "Passing"))
             assert (await moved(engine.send(TENANT, "p", Passing.go()))).states == ("last",)
             assert not await engine.store.work(WorkQuery(tenant=TENANT))
-            assert await engine.store.next_timer() is None
+            assert await engine.store.next_timer(engine.charts.versions) is None
 
     asyncio.run(play())

@@ -21,7 +21,7 @@ from headway.errors import (
 from headway.node import Node
 from headway.store import migrate
 from headway.store.address import database_at, store_at
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock, Harness
 from headway.worker import Handlers, Work
 from tests.store.postgres_server import PostgresServer

@@ -8,7 +8,7 @@ from headway import Final, Run, State, Statechart
 from headway.actions import spawn
 from headway.engine.engine import Engine
 from headway.node import Node
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import Harness
 from headway.worker import Handlers, Work
 

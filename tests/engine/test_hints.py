@@ -9,8 +9,8 @@ from headway import Final, State, Statechart
 from headway.engine.announce import Announcer
 from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes
-from headway.store.sqlite import SqliteStore
+from headway.store.port import Changes, Version
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
 from headway.worker.timers import Timers
 
@@ -39,9 +39,9 @@ class Deaf(SqliteStore):
 
     meanwhile: Engine | None = None
 
-    async def next_timer(self) -> datetime | None:
+    async def next_timer(self, versions: Collection[Version]) -> datetime | None:
         """Answer with what was true before something happened."""
-        at = await super().next_timer()
+        at = await super().next_timer(versions)
         if self.meanwhile is not None:
             await self.meanwhile.create("acme", "late", Nap)
         return at

@@ -15,7 +15,7 @@ from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
 from headway.store.address import store_at
 from headway.store.port import EventPage, EventQuery, Store
-from headway.store.postgres import PostgresStore
+from headway.store.postgres.store import PostgresStore
 from headway.store.rows import AFTER_LINES, Cursor, LogRow
 from tests.engine.tailing import NEVER, Chore, Job, Visit, following, go_on, line, progress, some, told, visit
 

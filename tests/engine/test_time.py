@@ -7,7 +7,7 @@ import pytest
 from headway import Event, Final, Retry, State, Statechart, View, any_live
 from headway.actions import topic
 from headway.codec import decode
-from headway.engine.audit import Audit
+from headway.engine.audit.audit import Audit
 from headway.engine.engine import Engine
 from headway.store.address import store_at
 from headway.store.port import Claim as WorkClaim
@@ -80,13 +80,13 @@ async def test_a_timer_of_a_state_already_left_does_nothing(made: Harness) -> No
     async with made as harness:
         await harness.tenant.create(Patience, "a")
         harness.clock.advance("2m")
-        stale = await harness.node.engine.store.due_timers(10)
+        stale = await harness.node.engine.store.due_timers(10, harness.node.engine.charts.versions)
         (await harness.tenant.send("a", Patience.skip())).unwrap()
         seq = (await harness.tenant.get("a")).seq
         await harness.node.timers._fire(stale)
         await harness.run_until_idle()
         assert (await harness.tenant.get("a")).seq == seq
-        assert await harness.node.engine.store.due_timers(10) == []
+        assert await harness.node.engine.store.due_timers(10, harness.node.engine.charts.versions) == []
 
 
 async def test_a_timer_that_fails_is_put_off_and_stops_no_other(made: Harness) -> None:
@@ -134,8 +134,9 @@ async def test_work_whose_worker_is_gone_is_taken_from_it(database: str, clock: 
     async with Harness(Patience, database=database, clock=clock) as first:
         await first.tenant.create(Patience, "a")
         await first.advance("2h")
-        store = first.node.engine.store
-        [taken] = await store.claim_work(WorkClaim(worker="dead", queues=("default",), limit=9))
+        engine = first.node.engine
+        dead = WorkClaim("dead", ("default",), 9, engine.charts.versions)
+        [taken] = await engine.store.claim_work(dead)
         await first.advance("89s")
         assert (await first.tenant.get("a")).work["working"].attempt == 1
         await first.advance("2s")

@@ -159,7 +159,9 @@ async def test_several_children_are_one_change(made: Harness) -> None:
     async with made as harness:
         tenant = harness.tenant
         await tenant.create(Nest, "n")
-        assert await heard(harness, "n") == [{"counts": {"new": -3, "warm": 3}, "errors": 0}]
+        assert await heard(harness, "n") == [
+            {"counts": {"new": -3, "warm": 3}, "errors": 0, "children": {"warm": 3}, "error_count": 0}
+        ]
         await at_once(harness, ("n:1:0", HATCH), ("n:1:1", CRACK))
         nest = await tenant.get("n")
         assert (nest.children, nest.counters) == (
@@ -167,7 +169,8 @@ async def test_several_children_are_one_change(made: Harness) -> None:
             {"heard": 2, "errors": 1},
         )
         counts = {"warm": -2, "hatched": 1, "cracked": 1}
-        assert (await heard(harness, "n"))[1:] == [{"counts": counts, "errors": 1}]
+        now = {"children": nest.children, "error_count": 1}
+        assert (await heard(harness, "n"))[1:] == [{"counts": counts, "errors": 1, **now}]
         await at_once(harness, ("n:1:2", HATCH))
         assert (await tenant.get("n")).state == "full"
 
@@ -178,7 +181,8 @@ async def test_by_default_each_child_is_told_by_itself(made: Harness) -> None:
         await harness.tenant.create(Watch, "w")
         await at_once(harness, ("w:1:0", HATCH), ("w:1:1", HATCH))
         assert (await harness.tenant.get("w")).counters == {"heard": SIZE + 2}
-        assert (await heard(harness, "w"))[-1] == {"from": "warm", "to": "hatched", "errors": 0}
+        now = {"children": {"warm": 1, "hatched": 2}, "error_count": 0}
+        assert (await heard(harness, "w"))[-1] == {"from": "warm", "to": "hatched", "errors": 0, **now}
 
 
 async def test_what_is_sent_to_the_parent_comes_after_what_its_children_did_before(made: Harness) -> None:

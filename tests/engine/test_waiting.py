@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from headway import Final, State, Statechart
-from headway.engine import waiting
+from headway.engine import tenant
 from headway.errors import InputError, UnknownInstanceError
 from headway.node import Node
 from headway.testing import FakeClock, Harness
@@ -25,7 +25,7 @@ class Road(Statechart):
 @pytest.fixture
 def never_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is not told at once is never seen."""
-    monkeypatch.setattr(waiting, "LOOKS_EVERY", 3_600)
+    monkeypatch.setattr(tenant, "LOOKS_EVERY", 3_600)
 
 
 @pytest.mark.usefixtures("never_looks")
@@ -59,7 +59,7 @@ async def test_what_another_process_does_is_seen(
     database: str, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who waits looks again and again."""
-    monkeypatch.setattr(waiting, "LOOKS_EVERY", 0.01)
+    monkeypatch.setattr(tenant, "LOOKS_EVERY", 0.01)
     async with Harness(Road, database=database, clock=clock) as life:
         await life.tenant.create(Road, "r")
         waits = asyncio.create_task(life.tenant.until("r", "ramp"))

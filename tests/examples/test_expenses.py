@@ -9,7 +9,7 @@ from examples.expenses import bank
 from examples.expenses.chart import Expense
 from examples.expenses.handlers import handlers
 from headway import person
-from headway.statechart.check import check
+from headway.statechart.check.check import check
 from headway.testing import FakeClock, Harness
 from tests.docs.pages import ROOT, TERMINAL, Block, blocks
 from tests.docs.test_examples import PAGES

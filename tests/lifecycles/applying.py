@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway import Event, person
+from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application
 from headway.statechart.effects import Message, SpawnChild, StoreRecord, WriteLog
 from headway.statechart.snapshot import Actor
-from headway.statechart.step import Step, status_of
+from headway.statechart.step.step import Step, status_of
 from headway.testing import Journey
 
 USER = person("ann", "user")
@@ -131,7 +132,7 @@ class Applying(Journey):
 def ended(life: Applying, status: str) -> None:
     """The life is over: the record says so, it was told, and what a worker may hold is released."""
     assert (life.status, life.record["status"], life.snapshot.ended) == (status, status, True)
-    assert life.record["completedAt"] == life.clock.now().isoformat()
+    assert life.record["completedAt"] == time_text(life.clock.now())
     assert life.told("state_change")[-1]["to"] == status
     held = {key: life.record[key] for key in ("profileId", "cdpUrl")} | {"taskId": "task1"}
     released = [(child.chart, child.context) for child in life.last(SpawnChild)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from operator import itemgetter
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from headway.codec import decode
 from headway.engine.orders import Receipt
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.statechart.refusal import Refusal
+from headway.store.port import LetterQuery
 from headway.testing import Harness
 from headway.testing.store_contract.acts import found
 from headway.worker import Handlers, Work
@@ -24,8 +26,17 @@ GIVEN = {"recentTasks": 1, "rateLimit": 10, "concurrencyLimit": 2, "planLimit": 
 FACTS = {name: lambda *_, value=value: value for name, value in GIVEN.items()}
 
 
-def browsers() -> Handlers:
-    """What a browser would find in forms of two pages, one for each task."""
+ENDS = {
+    "completes": "autopilot",
+    "fails": "autopilot",
+    "is cancelled": "copilot",
+    "is not reviewed": "copilot",
+    "never begins": "autopilot",
+}
+
+
+def browsers(**others: Any) -> Handlers:
+    """What a browser would find in forms of two pages, one for each task; `others` replace handlers."""
     results: dict[str, Any] = {
         "take_task": None,
         "start_browser": BROWSER,
@@ -39,7 +50,7 @@ def browsers() -> Handlers:
     }
     handlers = Handlers()
     for name, result in results.items():
-        handlers.add(name, _answering(result))
+        handlers.add(name, others.get(name) or _answering(result))
 
     @handlers
     async def analyze_form(work: Work) -> Any:
@@ -160,3 +171,38 @@ def test_a_unit_of_the_plan_is_kept_only_by_what_was_begun() -> None:
             return [*used, await counted(life, "usage")]
 
     assert asyncio.run(live()) == [1, 4, 3, 2, 0]
+
+
+@pytest.mark.mission("APP-T5", "APP-T6", "APP-T7", "APP-T8", "APP-DUR", "ENG-3", "ENG-12")
+async def test_however_a_task_ends_its_browser_is_released(database: str) -> None:
+    """Completed, failed, cancelled or not reviewed in time: the cleanup runs and gets the task's browser."""
+    released: list[Any] = []
+
+    async def release(work: Work) -> None:
+        released.append(await work.context())
+
+    async def load_page(work: Work) -> Any:
+        return PAGE if work.instance != "fails" else {**PAGE, "matches": False}
+
+    handlers = browsers(release_browser=release, load_page=load_page)
+    facts = {**FACTS, "concurrencyLimit": lambda *_: 9, "planLimit": lambda *_: 9}
+    charts = (Application, ApplicationCleanup)
+    async with Harness(*charts, handlers=handlers, database=database, facts=facts) as life:
+        for task, mode in ENDS.items():
+            (await life.tenant.create(Application, task, {**TASK, "mode": mode})).unwrap()
+        for task in [*ENDS][:4]:
+            (await life.tenant.send(task, Application.dispatch())).unwrap()
+        await life.run_until_idle()
+        for task in ("is cancelled", "never begins"):
+            (await life.tenant.cancel(task, by=ANN)).unwrap()
+        await life.advance("300s")
+        states = [(await life.tenant.get(task)).state for task in ENDS]
+        cleanups = [(row.parent, row.status) for row in await life.tenant.list(chart="applications.cleanup")]
+        dead = await life.node.engine.store.letters(LetterQuery(dead=True, limit=10))
+    assert states == ["completed", "failed", "cancelled", "failed", "cancelled"]
+    assert sorted(cleanups) == sorted((task, "released") for task in [*ENDS][:4])
+    held = {"profileId": BROWSER["profileId"], "cdpUrl": BROWSER["cdpUrl"]}
+    assert sorted(released, key=itemgetter("taskId")) == [
+        {"taskId": task, **held} for task in sorted([*ENDS][:4])
+    ]
+    assert dead == []

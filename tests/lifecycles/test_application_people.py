@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headway import Event
+from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application
 from headway.statechart.effects import OpenedAsk, StartWork
 from headway.statechart.snapshot import work_failed
@@ -110,7 +111,7 @@ def test_a_wait_for_a_person_ends_at_its_deadline(
     assert life.snapshot.progress == progress
     assert (life.status, life.record["currentStep"]) == ("waiting_human", reason)
     assert "human_takeover" in life.logged()
-    until = (life.clock.now() + timedelta(seconds=seconds)).isoformat()
+    until = time_text(life.clock.now() + timedelta(seconds=seconds))
     seen = {"vncUrl": "https://view/1", "screenshotUrl": "s", "deadline": until}
     assert life.told("human_needed") == [{"taskId": "task1", "reason": reason, **seen}]
     life.advance(seconds - 1)

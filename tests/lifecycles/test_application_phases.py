@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headway import Event
+from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.record import Field
@@ -41,7 +42,7 @@ def test_the_plain_path_of_each_tier(tier: str, gate: list[str]) -> None:
         "message": "Application submitted!",
     }
     assert (life.status, life.snapshot.progress, life.snapshot.ended) == ("completed", 100, True)
-    assert life.record["completedAt"] == life.clock.now().isoformat()
+    assert life.record["completedAt"] == time_text(life.clock.now())
     assert life.record["durationSeconds"] == 42
     assert life.record["status"] == "completed"
 

@@ -14,6 +14,7 @@ from headway.lifecycles.applications.error_codes import CODES, LOST, NOT_SENT
 from headway.lifecycles.applications.signals import SIGNALS
 from headway.statechart.effects import CancelWork, StartWork
 from headway.statechart.snapshot import work_failed
+from tests.fuzzing import seeds
 from tests.lifecycles.applying import (
     BROWSER,
     GOOD,
@@ -329,12 +330,13 @@ class Onlooker:
         self.is_sent |= self.by_hand and life.is_in("restarting")
 
 
+@pytest.mark.fuzz
 @pytest.mark.mission("APP-CHK", "APP-GATE", "APP-P5", "APP-HUMAN")
 @pytest.mark.parametrize("tier", ["starter", "pro", "premium"])
 def test_no_life_submits_in_doubt_or_without_the_resume(tier: str) -> None:
     """Whatever happens in whichever order, a submission begins complete, and with nothing sent before."""
     begun = 0
-    for seed in range(300):
+    for seed in seeds(300):
         dice, life = Random(seed), Applying(tier).until("provisioning")
         onlooker = Onlooker(life)
         while not life.snapshot.ended and len(life.steps) < 100:

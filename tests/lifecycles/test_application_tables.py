@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headway.clock import milliseconds
+from headway.clock import milliseconds, time_text
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.lifecycles.applications.error_codes import ALL, CODES, DEFAULT, RETRIES
 from headway.lifecycles.applications.signals import ENGINES, SIGNALS
@@ -247,7 +247,7 @@ def test_the_waits_for_a_person(state: str, seconds: int, shown: set[str]) -> No
     assert (ask.deadline - life.clock.now()).total_seconds() == seconds
     seen = set() if state == "waiting_answer" else {"screenshotUrl", "liveViewUrl"}
     assert (set(ask.shows), ask.roles) == (shown | seen, ("user",))
-    assert life.told("human_needed")[-1]["deadline"] == ask.deadline.isoformat()
+    assert life.told("human_needed")[-1]["deadline"] == time_text(ask.deadline)
 
 
 @pytest.mark.mission("APP-DUR")

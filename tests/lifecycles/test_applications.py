@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from headway import Event
+from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
-from headway.statechart.check import check
+from headway.statechart.check.check import check
 from headway.statechart.effects import AddToCounter, CancelWork, Message, StartWork
 from headway.statechart.snapshot import Actor
 from headway.testing import Journey
@@ -74,14 +75,14 @@ def test_a_worker_picks_the_task_up() -> None:
     """A worker's pick-up starts the clock of the task and its first phase."""
     life = Applying().until("provisioning")
     assert life.status == "in_progress"
-    assert life.record["startedAt"] == life.clock.now().isoformat()
+    assert life.record["startedAt"] == time_text(life.clock.now())
     assert life.record["currentStep"] == "provisioning"
     assert [work.handler for work in life.last(StartWork)] == ["start_browser"]
     change = {
         "taskId": "task1",
         "from": "queued",
         "to": "in_progress",
-        "timestamp": life.clock.now().isoformat(),
+        "timestamp": time_text(life.clock.now()),
     }
     assert life.told("state_change")[-1] == change
     assert life.log("checkpoint") == [{"subType": "workflow_started"}]
@@ -204,7 +205,7 @@ def test_the_wall_clock_runs_through_waits() -> None:
         life.until("reviewing")
     life.advance("6s")
     assert failed_with(life) == "WORKFLOW_TIMEOUT"
-    assert life.clock.now().isoformat() == life.record["completedAt"]
+    assert time_text(life.clock.now()) == life.record["completedAt"]
 
 
 @pytest.mark.mission("APP-T8")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headway.clock import time_text
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.crawls.record import AMOUNTS
 from headway.statechart.effects import Message, StartWork, StoreRecord
@@ -116,7 +117,7 @@ def test_what_the_work_counts_moves_the_estimate_at_once() -> None:
     world.pass_time(10)
     tell(world, urls_total=4, urls_processed=1)
     job = world.of["it"].context
-    assert (job["eta_seconds"], job["updated_at"]) == (30.0, world.now.isoformat())
+    assert (job["eta_seconds"], job["updated_at"]) == (30.0, time_text(world.now))
     world.pass_time(10)
     tell(world)
     tell(world, urls_total=0)
@@ -171,7 +172,7 @@ def test_a_job_that_has_ended_knows_how_long_it_took_and_expects_nothing(state: 
     world.send({"canceled": CrawlJob.cancel(by=ANN)}.get(state, PATHS[state][-1]))
     assert (world.status(), eta(world)) == (state, None)
     assert world.of["it"].counters["duration_seconds"] == 30
-    assert world.of["it"].context["ended_at"] == world.now.isoformat()
+    assert world.of["it"].context["ended_at"] == time_text(world.now)
 
 
 @pytest.mark.mission("CRW-COUNT")
@@ -222,7 +223,7 @@ def test_a_domain_that_defends_itself_is_spared_by_all_its_jobs() -> None:
     fail(world, "work", "captcha")
     (kept,) = world.found(StoreRecord)
     assert (kept.kind, kept.key) == ("crawl_domain", "crawl:example.org")
-    assert kept.data == {"domain_concurrency": 2, "defended_at": BEGIN.isoformat()}
+    assert kept.data == {"domain_concurrency": 2, "defended_at": time_text(BEGIN)}
     for age, most in ((0, 2), (59, 2), (60, 4)):
         other = World(CrawlJob, defended=kept.data)
         other.now = BEGIN + timedelta(minutes=age)
@@ -237,7 +238,7 @@ def test_a_domain_that_defends_itself_is_spared_by_all_its_jobs() -> None:
 )
 def test_each_sign_halves_what_the_domain_bears(own: int, known: int | None, kept: int, after: int) -> None:
     """The domain's limit is halved, and the job's; one that was content with less lowers no other's."""
-    defended = known and {"domain_concurrency": known, "defended_at": BEGIN.isoformat()}
+    defended = known and {"domain_concurrency": known, "defended_at": time_text(BEGIN)}
     world = World(CrawlJob, defended=defended)
     world.create(CrawlJob, domain="example.org", domain_concurrency=own)
     world.send(CrawlJob.start({"worker_id": "w_1"}, by=BOT))

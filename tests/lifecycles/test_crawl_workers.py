@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from headway.clock import time_text
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.statechart.effects import CancelWork, StartWork
 from headway.statechart.snapshot import SYSTEM, Actor, Event, person, work_done, work_failed, work_lost
@@ -48,7 +49,7 @@ def test_a_worker_of_the_engine_takes_the_job_up() -> None:
     world = running("work")
     job = world.of["it"]
     assert (job.state, job.counters["attempts"]) == ("working", 1)
-    assert (job.context["worker_id"], job.context["started_at"]) == ("node-1", world.now.isoformat())
+    assert (job.context["worker_id"], job.context["started_at"]) == ("node-1", time_text(world.now))
     take, crawl = world.found(StartWork)
     assert (take.handler, crawl.handler) == ("take_job", "crawl")
     assert (crawl.heartbeat, crawl.lease) == (10_000, 90_000)
@@ -227,7 +228,7 @@ def test_a_heartbeat_refreshes_the_time_of_the_last_sign() -> None:
     world.pass_time(10)
     world.send(CrawlJob.heartbeat({"t": "1999-01-01T00:00:00Z"}, by=BOT))
     after = world.of["it"]
-    assert after.context == {**before.context, "updated_at": world.now.isoformat()}
+    assert after.context == {**before.context, "updated_at": time_text(world.now)}
     assert (after.work, after.counters) == (before.work, before.counters)
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import pytest
 
+from headway.clock import time_text
 from headway.errors import InputError
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.crawls.record import CrawlData
-from headway.statechart.check import check
+from headway.statechart.check.check import check
 from headway.statechart.effects import CancelWork, StartWork
 from headway.statechart.snapshot import SYSTEM, Event, person, work_done
-from headway.statechart.step import start
+from headway.statechart.step.step import start
 from tests.lifecycles.crawling import (
     ALLOWED,
     ANN,
@@ -46,7 +47,7 @@ def test_a_job_is_accepted_by_its_creation() -> None:
     """The event `accept` is the creation: the job is queued, for the engine's workers to take up."""
     world = job_in("queued")
     job = world.of["it"].context
-    assert job["accepted_at"] == job["updated_at"] == world.now.isoformat()
+    assert job["accepted_at"] == job["updated_at"] == time_text(world.now)
     assert [work.handler for work in world.found(StartWork)] == ["take_job"]
     assert world.of["it"].counters == {}
 
@@ -59,7 +60,7 @@ def test_an_event_leads_where_the_document_says(pair: tuple[str, str], target: s
     world.pass_time(1)
     world.send(EVENTS[pair[1]])
     assert world.status() == target
-    assert world.of["it"].context["updated_at"] == world.now.isoformat()
+    assert world.of["it"].context["updated_at"] == time_text(world.now)
 
 
 @pytest.mark.mission("CRW-S")
@@ -97,7 +98,7 @@ def test_cancel_works_in_every_live_state(state: str) -> None:
     world.send(CrawlJob.cancel(by=ANN))
     job = world.of["it"]
     assert (world.status(), job.timers, job.work) == ("canceled", {}, {})
-    assert job.context["canceled_at"] == world.now.isoformat()
+    assert job.context["canceled_at"] == time_text(world.now)
     assert len(world.found(CancelWork)) == len(world.found(StartWork))
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from headway import Event
+from headway.clock import time_text
 from headway.lifecycles.interviews.chart import Interview
 from headway.statechart.effects import StoreRecord
 from headway.testing import Journey
@@ -32,10 +33,10 @@ INFO = {
         ("COMPLETE_INFO", INFO),
         ("PLAN_READY", {"plan": ["q"]}),
         ("MODIFY", {"modifications": "one more question"}),
-        ("START", {"startedAt": "2026-01-01T09:00:00+00:00"}),
+        ("START", {"startedAt": "2026-01-01T09:00:00.000000Z"}),
         (
             "COMPLETE",
-            {"startedAt": "2026-01-01T09:00:00+00:00", "completedAt": "2026-01-01T09:00:00+00:00"},
+            {"startedAt": "2026-01-01T09:00:00.000000Z", "completedAt": "2026-01-01T09:00:00.000000Z"},
         ),
         ("ASSESS", {"assessment": {"score": 4}}),
         ("APPROVE_ASSESSMENT", {"assessment": {"score": 4}}),
@@ -180,7 +181,7 @@ def test_data_that_does_not_fit_is_refused(name: str, data: dict[str, Any]) -> N
     [
         ("2026-01-01T08:59:59Z", "guard"),
         ("2026-01-01T10:59:59+02:00", "guard"),
-        ("2026-01-01T09:00:00Z", None),
+        ("2026-01-01T09:00:00.000000Z", None),
         ("2026-01-01T11:00:01+02:00", None),
     ],
 )
@@ -219,8 +220,8 @@ def test_an_interview_keeps_its_times_and_results() -> None:
         "plan": ["q"],
         "transcript": ["hello"],
         "assessment": {"score": 4},
-        "startedAt": life.clock.now().isoformat(),
-        "completedAt": life.clock.now().isoformat(),
+        "startedAt": time_text(life.clock.now()),
+        "completedAt": time_text(life.clock.now()),
         **APPOINTMENT,
     }
     assert {name: known[name] for name in found} == found

@@ -10,7 +10,7 @@ import pytest
 from headway import Event, person
 from headway.lifecycles.interviews.chart import Interview
 from headway.lifecycles.interviews.rules import REQUIRED
-from headway.statechart.check import check
+from headway.statechart.check.check import check
 from headway.statechart.effects import OpenedAsk, RemindAsk, StartWork
 from headway.statechart.snapshot import work_done
 from tests.lifecycles.interviewing import (

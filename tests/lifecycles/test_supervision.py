@@ -7,8 +7,8 @@ from datetime import timedelta
 import pytest
 
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
-from headway.statechart.check import check
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
+from headway.statechart.check.check import check
 from headway.statechart.effects import CancelWork, Deliver, StartWork, WriteLog
 from headway.statechart.snapshot import Event, person, timer_fired, work_done
 from tests.lifecycles.world import World
@@ -119,9 +119,8 @@ ALLOWED = {
     "IDLE": {"start_task", "terminate", "keep_alive"},
     "RUNNING": {
         *("pause", "complete_tasks", "error_unrecoverable", "terminate", "keep_alive"),
-        *("assign", "drop", "safe_point"),
     },
-    "PAUSED": {"resume", "terminate", "keep_alive", "assign", "drop"},
+    "PAUSED": {"resume", "terminate", "keep_alive"},
 }
 
 
@@ -168,7 +167,7 @@ def test_a_transient_error_is_tried_three_times_and_then_pauses() -> None:
         ("resources_exhausted", "PAUSED"),
         ("unrecoverable", "FAILED"),
         ("crashed", "FAILED"),
-        ("lost", "FAILED"),
+        ("host_lost", "FAILED"),
         ("anything", "FAILED"),
     ],
 )
@@ -190,6 +189,8 @@ def test_a_silent_supervisor_terminates(state: str) -> None:
     assert world.status() == state
     world.pass_time(2)
     assert world.status() == "TERMINATED"
+    error = "supervisor_timeout: the supervisor was silent for 3600 s"
+    assert world.of["it"].context["error"] == error
 
 
 @pytest.mark.mission("SUP-R")

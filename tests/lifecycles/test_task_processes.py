@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
+from headway.clock import time_text
 from headway.codec import replace
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.rules import PERMANENT, RETRYABLE
 from headway.statechart.effects import SetTimer, StartWork
-from headway.statechart.snapshot import Event, child_changed
-from headway.statechart.step import Step, start, status_of, step
+from headway.statechart.snapshot import Event, child_changed, work_lost
+from headway.statechart.step.step import Step, start, status_of, step
 from tests.lifecycles.processes import go
 from tests.lifecycles.world import BEGIN, World
 
-AT = BEGIN.isoformat()
+AT = time_text(BEGIN)
 TIMES = ("started_at", "completed_at", "failed_at", "stopped_at", "incomplete_at", "timeout_at")
 STATUSES = ("Pending", "Running", "Completed", "Failed", "Stopped", "Timeout", "Incomplete")
 
@@ -143,6 +144,27 @@ def test_a_retryable_error_is_told_from_a_permanent_one(code: str, lands: str) -
     world = process_in("Running")
     world.failed(code)
     assert (world.status(), world.of["it"].counters["errors"]) == (lands, 1)
+
+
+@pytest.mark.mission("TSK-F2", "TSK-ERR")
+def test_a_lost_host_uses_up_no_retries() -> None:
+    """A process without retries goes on after 20 lost hosts, without an error; the 21st fails it."""
+    world = process(max_retries=0)
+    go(world, "run")
+    for _ in range(20):
+        lose_host(world)
+    lost = world.of["it"]
+    assert (world.status(), lost.counters.get("errors", 0)) == ("Running", 0)
+    assert lost.counters.get("restart_count", 0) == 0
+    lose_host(world)
+    error = "host_lost: its host was lost 21 times, at most 20 are allowed"
+    assert (world.status(), world.of["it"].context["error"]) == ("Failed", error)
+
+
+def lose_host(world: World) -> None:
+    """Kill the host of the process."""
+    (work,) = world.of["it"].work.values()
+    world.send(work_lost(work.id, work.attempt))
 
 
 @pytest.mark.mission("TSK-F3", "TSK-S")

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.effects import Deliver, Effect, ReportToParent, SpawnChild
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed, timer_fired, work_done, work_failed
-from headway.statechart.step import Step, start, status_of, step
+from headway.statechart.step.step import Step, start, status_of, step
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 

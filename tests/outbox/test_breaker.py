@@ -9,9 +9,12 @@ from headway.outbox.breaker import IN_A_ROW, Breaker
 from headway.outbox.destination import Backoff, DeliveryError, PermanentError, UnreachableError
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.store import postgres_messages, sqlite_letters, sqlite_messages
+from headway.outbox.waiting import MOST_WAITING
 from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
+from headway.store.postgres import messages as postgres_messages
 from headway.store.rows import Cursor
+from headway.store.sqlite import letters as sqlite_letters
+from headway.store.sqlite import messages as sqlite_messages
 from headway.testing import FakeClock
 from tests.outbox.world import Reader, always, at_first, publish, relay_to, until_idle
 
@@ -337,17 +340,19 @@ async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
         ]
 
 
+@pytest.mark.parametrize("most_waiting", [MOST_WAITING, IN_A_ROW], ids=["few wait", "too many wait"])
 async def test_letters_that_nobody_has_tried_and_new_messages_take_turns(
-    store: Store, clock: FakeClock
+    store: Store, clock: FakeClock, most_waiting: int
 ) -> None:
     """Neither the ones nor the others keep a healthy instance waiting for ever."""
-    reader, relay = await poisoned(store, IN_A_ROW + 4, at_once=1)
+    reader, relay = await poisoned(store, IN_A_ROW + 4, at_once=1, most_waiting=most_waiting)
     for number in range(3):
         await publish(store, f"new{number}", "bad")
     given = len(reader.given)
     for pause in (5, 10, 20, 40):
         clock.advance(f"{pause}s")
         await until_idle(relay)
+    assert relay._waiting.are_too_many == (most_waiting == IN_A_ROW)
     tried = [message.instance for message in reader.given[given:]]
     assert tried == ["new0", "i10", "new1", "i11"]
 

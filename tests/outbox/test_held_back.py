@@ -7,7 +7,7 @@ import pytest
 
 from headway.engine.engine import Engine
 from headway.engine.tail import Tail
-from headway.store.postgres import PostgresStore
+from headway.store.postgres.store import PostgresStore
 from headway.testing import FakeClock
 from tests.engine.tailing import Visit, visit
 from tests.outbox.world import Reader, publish, relay_to

@@ -73,6 +73,7 @@ async def test_a_message_is_a_cloud_event_keyed_by_its_instance(store: Store, cl
     await until_idle(relay)
     [record] = await cluster.read(TOPIC, count=1)
     assert record.key() == b"claim 1"
+    assert record.timestamp()[1] == row.at.timestamp() * 1_000
     assert record.headers() == [("content-type", b"application/cloudevents+json")]
     assert event(record) == {
         "specversion": "1.0",

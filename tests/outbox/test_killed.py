@@ -14,7 +14,7 @@ from headway.engine.engine import Engine
 from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
 from headway.store import migrate
-from headway.store.sqlite import SqliteStore, sqlite_database
+from headway.store.sqlite.store import SqliteStore, sqlite_database
 from tests.clocks import Ahead
 from tests.outbox.world import Reader, publish, until_idle
 
@@ -24,7 +24,7 @@ import asyncio, json, os, signal, sys
 from headway.engine.engine import Engine
 from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 
 taken = []
 

@@ -27,6 +27,7 @@ from headway.store.port import LetterQuery, Store
 from headway.store.rows import MessageRow
 from headway.testing import FakeClock
 from headway.testing.store_contract.place import LETTER, Place
+from tests.fuzzing import seeds
 from tests.outbox.world import (
     ACME,
     QUICK,
@@ -560,7 +561,8 @@ async def test_a_relay_can_be_stopped_while_the_store_is_away(store: Store) -> N
     await asyncio.wait_for(relay.stop(), 60)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", seeds(6))
 async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
     store: Store, clock: FakeClock, seed: int
 ) -> None:

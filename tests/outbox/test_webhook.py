@@ -23,6 +23,7 @@ from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.signing import new_secret
 from headway.outbox.webhook import Webhook
+from headway.store.port import Store
 from headway.testing import FakeClock
 from tests.outbox.world import ACME, QUICK, Receiver, http, memory_store, never, publish, reset, until_idle
 
@@ -67,7 +68,10 @@ def refused(receiver: Receiver, clock: FakeClock | None = None, **changes: Any) 
 
     async def played() -> None:
         async with receiver:
-            await delivered(Webhook(endpoint(receiver, **changes), clock=clock))
+            webhook = Webhook(endpoint(receiver, **changes), monotonic=lambda: 0.0)
+            if clock is not None:
+                webhook.keep_time(clock.now())
+            await delivered(webhook)
 
     with pytest.raises(DeliveryError) as caught:
         asyncio.run(played())
@@ -453,6 +457,20 @@ def test_a_relay_sends_webhooks_in_order_with_the_same_id_until_they_arrive() ->
         assert relay.tally["delivered"] == 2
 
     asyncio.run(played())
+
+
+async def test_a_webhook_tells_the_time_of_the_store(store: Store, clock: FakeClock) -> None:
+    """The timestamp is the database's, on which all nodes agree, and not that of a machine."""
+    async with Receiver(http(200), http(200)) as receiver:
+        relay = Relay(Engine(store), Webhook(endpoint(receiver)))
+        await until_idle(relay)
+        for _ in range(2):
+            await publish(store, "exp-1", "expense.one", kind="webhook")
+            await until_idle(relay)
+            sent = int(receiver.requests[-1].headers["webhook-timestamp"])
+            assert 0 <= sent - int(clock.now().timestamp()) < 60
+            clock.advance("30d")
+        await relay.stop()
 
 
 def test_no_secret_is_in_errors_letters_or_representations() -> None:

@@ -16,7 +16,7 @@ from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
 from headway.store.port import Changes, Found, Reads, Settlement, Store
 from headway.store.rows import Cursor, MessageRow
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
 
 ACME = "acme"

@@ -12,10 +12,10 @@ import pytest
 
 from headway.statechart import model
 from headway.statechart.chart import Chart, all_actions
-from headway.statechart.expressions import PlainScope, parse
-from headway.statechart.scxml import from_scxml
+from headway.statechart.expressions.expressions import PlainScope, parse
+from headway.statechart.scxml.document import from_scxml
 from headway.statechart.snapshot import Event, Snapshot, timer_fired
-from headway.statechart.step import Step, start, step
+from headway.statechart.step.step import Step, start, step
 
 MATERIAL = Path(__file__).parent / "scion"
 CHARTS = sorted(MATERIAL.glob("*/*.scxml"))

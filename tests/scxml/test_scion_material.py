@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.statechart.expressions import ExpressionError, parse, parse_location
+from headway.statechart.expressions.expressions import ExpressionError, parse, parse_location
 
 pytestmark = pytest.mark.mission("ENG-18")
 

@@ -27,9 +27,9 @@ from headway import (
 from headway.errors import DefinitionError, DocumentError
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.scxml import from_scxml
-from headway.statechart.scxml_reader import OWN
-from headway.statechart.scxml_writer import to_scxml
+from headway.statechart.scxml.document import from_scxml
+from headway.statechart.scxml.writer import to_scxml
+from headway.statechart.scxml.xml import OWN
 
 pytestmark = pytest.mark.mission("ENG-18")
 

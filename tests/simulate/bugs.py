@@ -8,17 +8,19 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.engine import batch, commit, upgrade, upgrade_versions
+from headway.engine import batch, commit, undo
 from headway.engine.engine import Engine
+from headway.engine.upgrade import upgrade, versions
 from headway.errors import StoreUnavailableError
 from headway.outbox import delivery
 from headway.outbox.destination import message_of
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round
 from headway.outbox.waiting import Waiting
-from headway.statechart import admission, carry, outcomes, remap, selection
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
+from headway.statechart.step import fencing, selection
+from headway.statechart.upgrade import carry, remap
 from headway.store.port import Claim
 from headway.store.rows import WorkRow
 from headway.testing.memory import outbox, units, work
@@ -49,13 +51,12 @@ def no_fencing_by_attempt(patch: Patch) -> None:
                 return state, each
         raise Veto("stale", "gone")
 
-    patch.setattr(outcomes, "open_work", open_work)
-    patch.setattr(admission, "open_work", open_work)
+    patch.setattr(fencing, "open_work", open_work)
 
 
 def a_refused_order_leaves_traces(patch: Patch) -> None:
     """What an order has changed before it failed is written."""
-    patch.setattr(batch.Undo, "all", nothing)
+    patch.setattr(undo.Undo, "all", nothing)
 
 
 def requests_are_not_remembered(patch: Patch) -> None:
@@ -182,8 +183,8 @@ def leases_are_short(patch: Patch) -> None:
     """Work is taken from a worker that still has a second."""
     expired = work.expired
 
-    def early(tables: Tables, now: datetime, limit: int) -> list[WorkRow]:
-        return expired(tables, now + timedelta(seconds=2.5), limit)
+    def early(tables: Tables, now: datetime, limit: int, versions: Any) -> list[WorkRow]:
+        return expired(tables, now + timedelta(seconds=2.5), limit, versions)
 
     patch.setattr(work, "expired", early)
 
@@ -276,7 +277,7 @@ def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
     """What was not reached before an interruption is not reached afterwards either."""
 
     async def first(store: Any, chart: str) -> AsyncIterator[Any]:
-        async for page in upgrade_versions.pages(store, chart):
+        async for page in versions.pages(store, chart):
             yield page
             return
 
@@ -303,7 +304,19 @@ def two_eyes_are_enough(patch: Patch) -> None:
     patch.setattr(selection, "duty_objection", nothing)
 
 
+def claims_ignore_versions(patch: Patch) -> None:
+    """A process gets work of versions that it does not know."""
+    claim_work = work.claim_work
+
+    def careless(tables: Tables, claim: Any, now: datetime) -> list[WorkRow]:
+        known = {(row.chart, row.version) for row in tables.work.values()}
+        return claim_work(tables, replace(claim, versions=tuple(known)), now)
+
+    patch.setattr(work, "claim_work", careless)
+
+
 BUGS: list[Bug] = [
+    claims_ignore_versions,
     no_fencing_by_attempt,
     a_refused_order_leaves_traces,
     requests_are_not_remembered,

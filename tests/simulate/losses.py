@@ -4,7 +4,8 @@ from typing import Any
 
 from headway.codec import replace
 from headway.engine import batch, commit, reports
-from headway.statechart import effects, remap
+from headway.statechart import effects
+from headway.statechart.upgrade import remap
 from headway.worker import upkeep
 from tests.simulate.bugs import Bug, Patch, nothing
 

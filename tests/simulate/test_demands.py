@@ -6,6 +6,7 @@ from headway import Ask, Final, History, State, Statechart, View
 from headway.actions import add, log, record, tell, topic
 from headway.engine import commit
 from headway.statechart import effects
+from headway.statechart.step import asks
 from headway.testing.simulate import GuaranteeError, simulate
 from tests.simulate.bugs import nothing
 
@@ -44,6 +45,28 @@ class Bill(Statechart):
 def test_what_a_chart_leaves_open_is_not_held_against_the_engine() -> None:
     """Votes that decide nothing, functions, names from the context, states entered anew, and memory."""
     assert simulate(Bill, seeds=range(30), calls=25) == 30
+
+
+class Petition(Statechart, cancel="drop"):
+    """Whoever submits it does not decide on it."""
+
+    draft = State(initial=True)
+    review = State(ask=Ask("clerk", deadline="9s"))
+    granted, refused, dropped = Final(), Final(), Final()
+
+    submit = draft.to(review, by="clerk")
+    grant = review.to(granted, by="clerk", distinct_from="submit")
+    refuse = review.to(refused, by="clerk", distinct_from="submit")
+    lapse = review.on_deadline.to(refused)
+    drop = draft.to(dropped)
+
+
+def test_a_question_that_is_held_by_who_is_barred_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever submitted does not delegate the decision; an engine that lets them is found out."""
+    assert simulate(Petition, seeds=range(20), calls=25) == 20
+    monkeypatch.setattr(asks, "kept_from_all", lambda *_, **__: None)
+    with pytest.raises(GuaranteeError, match=r"can answer nothing in review: ask\.delegate"):
+        simulate(Petition, seeds=range(60), calls=25)
 
 
 @pytest.mark.parametrize("effect", [effects.Message, effects.WriteLog, effects.StoreRecord, effects.Deliver])

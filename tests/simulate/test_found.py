@@ -1,6 +1,7 @@
 """Faults that the simulator's checks were written for, each as the shortest world that shows it."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -9,12 +10,14 @@ from headway import Final, Refusal, Retry, Run, State, Statechart, Upgrade, any_
 from headway.actions import spawn
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
-from headway.engine.upgrade import upgrade
+from headway.engine.upgrade.upgrade import upgrade
 from headway.errors import StoreUnavailableError
+from headway.outbox.destination import Message
 from headway.outbox.instances import Instances
 from headway.outbox.relay import Relay
+from headway.outbox.subscriber import Subscriber
 from headway.statechart.snapshot import Actor, work_done
-from headway.store.port import Claim, Unit
+from headway.store.port import Claim, LetterPlace, Unit
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
 from headway.testing.simulate.database import DatabaseClock, Link, Weather
@@ -52,7 +55,7 @@ async def test_an_attempt_that_a_faulty_rescue_met_is_not_handed_out_twice() -> 
     store = Flaky(Tables(), clock)
     async with Engine(store, [Chore]) as engine:
         await engine.create("t", "a", Chore)
-        [first] = await store.claim_work(Claim("frozen", ("default",), 1))
+        [first] = await store.claim_work(Claim("frozen", ("default",), 1, engine.charts.versions))
         clock.advance("4s")
         rescue = Rescue(engine)
         store.fails = True
@@ -61,7 +64,7 @@ async def test_an_attempt_that_a_faulty_rescue_met_is_not_handed_out_twice() -> 
         for _ in range(3):
             clock.advance("61s")
             await rescue.turn()
-        [second] = await store.claim_work(Claim("other", ("default",), 1))
+        [second] = await store.claim_work(Claim("other", ("default",), 1, engine.charts.versions))
         assert (first.attempt, second.attempt) == (1, 2)
         late = work_done(first.id, first.attempt, by=Actor("frozen", "service", frozenset({"system"})))
         answer = await engine.send("t", "a", late)
@@ -143,7 +146,7 @@ async def test_a_timer_that_an_upgrade_moves_while_it_fires_comes_when_it_is_due
         async with Engine(MemoryStore(tables, clock), [Nap]) as old:
             await old.create("t", "a", Nap)
         clock.advance("2s")
-        due = await engine.store.due_timers(1)
+        due = await engine.store.due_timers(1, engine.charts.versions)
         await upgrade(engine, "Nap", 2)
         timers = Timers(engine)
         await timers._clear_away(due, await timers._fire(due))
@@ -188,3 +191,59 @@ def test_a_process_that_ends_before_it_hears_of_its_commit_does_nothing_more(ste
     assert len(tables.instances) >= sum(isinstance(each, Receipt) for each in told)
     if steps is None:
         assert len(tables.instances) == len(told) == 1
+
+
+class Talk(Statechart):
+    """Says something, and then something else."""
+
+    quiet, loud = State(initial=True), State()
+    over = Final()
+    first = quiet.to(loud, emit="first")
+    second = loud.to(over, emit="second")
+
+
+class Unread(MemoryStore):
+    """Cannot read the letters that wait, when it is told so."""
+
+    fails = False
+
+    async def letters_waiting(
+        self, destination: str, after: LetterPlace, limit: int
+    ) -> Sequence[LetterPlace]:
+        """Read them, or lose the connection."""
+        if self.fails:
+            self.fails = False
+            raise StoreUnavailableError("the connection was lost")
+        return await super().letters_waiting(destination, after, limit)
+
+
+@pytest.mark.mission("ENG-5")
+async def test_a_relay_that_could_not_read_who_waits_reads_it_again() -> None:
+    """It does not take a message for the first of its instance while an earlier one waits."""
+    taken: list[str] = []
+
+    async def take(message: Message) -> None:
+        if len(taken) < 1 and message.attempt == 1:
+            raise OSError("not now")
+        taken.append(message.name)
+
+    clock, tables = FakeClock(), Tables()
+    async with Engine(MemoryStore(tables, clock), [Talk]) as engine:
+        await engine.create("t", "a", Talk)
+        await engine.send("t", "a", Talk.first())
+        before = Relay(engine, Subscriber("ear", take, begins="first"))
+        await before.turn()
+        await before.stop()
+        await engine.send("t", "a", Talk.second())
+    store = Unread(tables, clock)
+    async with Engine(store, [Talk]) as engine:
+        relay = Relay(engine, Subscriber("ear", take, begins="first"))
+        store.fails = True
+        with pytest.raises(StoreUnavailableError):
+            await relay.take_up()
+        await relay.turn()
+        assert taken == []
+        clock.advance("1h")
+        while await relay.turn():
+            pass
+        assert taken == ["first", "second"]

@@ -35,6 +35,11 @@ def test_every_guarantee_holds_in_many_worlds(share: int) -> None:
     assert simulate(seeds=range(share, WORLDS, 6)) == WORLDS // 6
 
 
+def test_a_parent_that_mends_its_errors_while_a_report_is_under_way_is_counted_rightly() -> None:
+    """What a parent did to its own errors before it heard of its child is part of the next recount."""
+    assert simulate(seeds=[12_082]) == 1
+
+
 @pytest.mark.parametrize("bug", [*BUGS, *LOSSES], ids=lambda bug: bug.__name__)
 def test_a_planted_bug_is_found(bug: Bug, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each rule that is broken is noticed, with the seed that shows it."""

@@ -249,14 +249,15 @@ def models(draw: st.DrawFn) -> model.Model:
     names |= dict(zip(draw(st.permutations(list(names)))[:4], hostile, strict=False))
     whole = renamed(replace(whole, dialect="scxml"), names)
     text = draw(texts)
+    name = text or "h"
     ask, run = (
-        model.Ask(roles=(text,), deadline=5),
-        model.Run(handler=text or "h", retry=(model.Retry(times=None),)),
+        model.Ask(roles=(name,), deadline=5),
+        model.Run(handler=name, retry=(model.Retry(times=None),)),
     )
     busy = {"atomic": {"ask": ask, "run": run, "meaning": text, "waits_for": text}}
     states = tuple(replace(state, **busy.get(state.kind, {})) for state in whole.states)
     rows = tuple(
-        replace(row, by=(text,), meaning=text) if draw(st.booleans()) else row for row in whole.transitions
+        replace(row, by=(name,), meaning=text) if draw(st.booleans()) else row for row in whole.transitions
     )
     return replace(whole, states=states, transitions=rows, meaning=text)
 

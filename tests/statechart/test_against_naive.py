@@ -1,6 +1,5 @@
 """`step` and the naive interpreter agree, on thousands of random charts and events."""
 
-import os
 from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -13,15 +12,14 @@ from headway import Event, Refusal, Snapshot, Step, start, step
 from headway.codec import decode, encode
 from headway.statechart.effects import WriteLog
 from headway.statechart.snapshot import timer_fired
+from tests.fuzzing import seeds
 from tests.statechart.naive import Naive
 from tests.statechart.random_charts import GUARDS, Case, cases, chart_of_model, random_case
 
 pytestmark = pytest.mark.mission("ENG-1")
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
-MANY = "HEADWAY_MANY" in os.environ
-BATCHES, IN_A_BATCH = (200, 250) if MANY else (12, 250)
-EXAMPLES = 3_000 if MANY else 150
+BATCHES, IN_A_BATCH = 12, 250
 
 
 class Pair:
@@ -91,10 +89,11 @@ class Pair:
         assert timers == [(each.due, each.event, each.state) for each in naive.pending]
 
 
+@pytest.mark.fuzz
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_both_interpreters_agree_on_many_charts(batch: int) -> None:
     """States, order of entry, exit and actions, history, counters and timers are those SCXML prescribes."""
-    for seed in range(batch * IN_A_BATCH, (batch + 1) * IN_A_BATCH):
+    for seed in seeds(BATCHES * IN_A_BATCH)[batch * IN_A_BATCH : (batch + 1) * IN_A_BATCH]:
         try:
             for _ in Pair(random_case(Random(seed))).run():
                 pass
@@ -102,7 +101,7 @@ def test_both_interpreters_agree_on_many_charts(batch: int) -> None:
             raise AssertionError(f"seed {seed}") from error
 
 
-@settings(max_examples=EXAMPLES, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(cases)
 def test_both_interpreters_agree_on_charts_that_shrink(case: Case) -> None:
     """The same, with charts that become as small as they can when the interpreters differ."""
@@ -110,9 +109,10 @@ def test_both_interpreters_agree_on_charts_that_shrink(case: Case) -> None:
         pass
 
 
+@pytest.mark.fuzz
 def test_a_step_is_deterministic_pure_and_survives_storage() -> None:
     """Repeated, or on a stored snapshot, a step gives the same bytes; what it was given stays as it was."""
-    for seed in range(IN_A_BATCH):
+    for seed in seeds(IN_A_BATCH):
         pair = Pair(random_case(Random(seed)))
         for before, event, now, answer in pair.run():
             stored = encode(before)

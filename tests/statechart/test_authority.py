@@ -258,3 +258,26 @@ def test_a_refused_event_moves_nothing_under_its_senders_name() -> None:
     for event in (Gate.push(by=person("mallory")), Event("nonsense", by=person("mallory"))):
         answer = step(Gate, shut, event, NOW, facts={"open": True})
         assert isinstance(answer, Refusal)
+
+
+class Parcel(Statechart, version=1):
+    """Something that people and the engine itself move."""
+
+    waiting, moving, lost = State(initial=True), State(), Final()
+    load = waiting.to(moving, by=("driver", "system"))
+    route = waiting.stay(by="system")
+    lose = waiting.to(lost, by="system") | moving.to(lost, by="driver")
+    look = waiting.stay()
+
+
+@pytest.mark.mission("ENG-2")
+def test_a_refusal_names_only_what_somebody_outside_can_send() -> None:
+    """What only the engine sends is left out, and so is its role; what anybody may send is there."""
+    waiting = start(Parcel, "p", now=NOW)
+    assert isinstance(waiting, Step)
+    answer = step(Parcel, waiting.snapshot, Event("fly"), NOW)
+    assert isinstance(answer, Refusal)
+    assert {each.event: each.by for each in answer.allowed} == {"load": ("driver",), "look": ()}
+    answer = step(Parcel, waiting.snapshot, Event("lose", by=person("dan", "driver")), NOW)
+    assert isinstance(answer, Refusal)
+    assert (answer.code, {each.event for each in answer.allowed}) == ("actor", {"load", "look"})

@@ -12,10 +12,10 @@ from headway import Ask, Final, History, Parallel, Retry, Run, State, Statechart
 from headway.actions import count, put, spawn
 from headway.codec import decode, encode
 from headway.statechart.chart import Chart
-from headway.statechart.check import check
-from headway.statechart.findings import MEANINGS, Finding, Report
+from headway.statechart.check.check import check
+from headway.statechart.check.findings import MEANINGS, Finding, Report
+from headway.statechart.check.invariants import Explored
 from headway.statechart.model import Raise, Send
-from headway.statechart.prove import Explored
 
 pytestmark = pytest.mark.mission("ENG-18")
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "findings.md"

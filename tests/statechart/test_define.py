@@ -30,7 +30,7 @@ from headway import (
 from headway.actions import count, put, topic
 from headway.errors import InputError
 from headway.statechart import model
-from headway.statechart.authoring import Transition
+from headway.statechart.authoring.states import Transition
 from headway.statechart.snapshot import timer_fired
 
 pytestmark = pytest.mark.mission("ENG-1")

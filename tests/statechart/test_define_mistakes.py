@@ -10,7 +10,7 @@ from headway import Ask, AtMost, Final, History, Parallel, Retry, Run, State, St
 from headway.actions import assign, count, log, put, spawn, tell
 from headway.codec import replace
 from headway.statechart import model
-from headway.statechart.validate import problems_of
+from headway.statechart.validation.validate import problems_of
 from tests.statechart.definitions import body, definition_problems
 
 pytestmark = pytest.mark.mission("ENG-1")

@@ -7,8 +7,8 @@ import pytest
 from pydantic import BaseModel
 
 from headway import Ask, Final, State, Statechart
-from headway.statechart.contents import TAKEN
-from headway.statechart.draft import SPECIAL
+from headway.statechart.step.draft import SPECIAL
+from headway.statechart.validation.contents import TAKEN
 from tests.statechart.definitions import body, definition_problems
 
 pytestmark = pytest.mark.mission("ENG-1")

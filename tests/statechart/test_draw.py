@@ -16,12 +16,13 @@ from hypothesis import given, settings
 
 from headway.drawing import DrawingError, GraphvizMissing, draw
 from headway.errors import InputError
-from headway.statechart import labels, model
+from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.dot import LONGEST_NAME, dot
+from headway.statechart.drawings import labels
+from headway.statechart.drawings.dot import LONGEST_NAME, dot
+from headway.statechart.drawings.mermaid import mermaid
+from headway.statechart.drawings.tables import state_table, transition_table
 from headway.statechart.export import from_document
-from headway.statechart.mermaid import mermaid
-from headway.statechart.table import state_table, transition_table
 from tests.statechart.sample_charts import CHARTS, HOSTILE, Expense, Order, Status, charts
 
 pytestmark = pytest.mark.mission("ENG-18")

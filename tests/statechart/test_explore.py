@@ -26,12 +26,13 @@ from headway import (
 )
 from headway.actions import count, spawn
 from headway.statechart.chart import chart_of
-from headway.statechart.explore import MOST_ANSWERS, Exploration, explore
-from headway.statechart.explore_events import Happenings, People
-from headway.statechart.explore_facts import Facts
-from headway.statechart.explore_oracle import MOST_ROWS
-from headway.statechart.prove import Explored, prove
+from headway.statechart.check.invariants import Explored, prove
+from headway.statechart.explore.events import Happenings, People
+from headway.statechart.explore.explore import MOST_ANSWERS, Exploration, explore
+from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.oracle import MOST_ROWS
 from headway.statechart.refusal import Refusal
+from tests.fuzzing import seeds
 
 pytestmark = pytest.mark.mission("ENG-18")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -301,7 +302,8 @@ def test_more_answers_than_can_be_tried_are_told() -> None:
     assert len(explored) <= MOST_ANSWERS + 1
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", seeds(25))
 @pytest.mark.parametrize("chart", [Expense, Desk, Votes, Loop])
 def test_whatever_really_happens_was_explored(chart: type[Statechart], seed: int) -> None:
     """Random walks of the real chart, with its real guards, never leave what exploration found."""

@@ -343,3 +343,52 @@ def at(document: object, path: Any) -> Any:
 def test_a_broken_document_is_read_or_refused(document: object) -> None:
     """Small changes to good charts reach deeper checks; still nothing else is raised, nothing called."""
     tolerated(document)
+
+
+NAME_PLACES = {
+    "the first state": ("initial", 0),
+    "the first state of a region": ("states", 0, "initial", 0),
+    "a state": ("states", 0, "id"),
+    "a source": ("transitions", 0, "source"),
+    "a target": ("transitions", 0, "targets", 0),
+    "an event": ("transitions", 0, "events", 0),
+    "a transition": ("transitions", 0, "name"),
+    "a role": ("transitions", 0, "by", 0),
+    "a guard": ("transitions", 0, "when", 0, "name"),
+    "the chart": ("name",),
+}
+
+
+def small() -> dict[str, Any]:
+    """A chart with one of everything that has a name."""
+    guard = {"type": "call", "name": "g"}
+    row = {"name": "go", "source": "a", "events": ["go"], "targets": ["b"], "by": ["clerk"], "when": [guard]}
+    states = [
+        {"id": "outer", "kind": "compound", "initial": ["a"]},
+        {"id": "a", "parent": "outer"},
+        {"id": "b", "parent": "outer"},
+    ]
+    return {"headway": 1, "name": "Small", "initial": ["outer"], "states": states, "transitions": [row]}
+
+
+@pytest.mark.parametrize("path", NAME_PLACES.values(), ids=NAME_PLACES)
+def test_an_empty_name_is_a_problem_of_the_definition(path: tuple[Any, ...]) -> None:
+    """Wherever it stands, it is said what has no name."""
+    document = small()
+    from_document(document)
+    *inside, last = path
+    at(document, inside)[last] = ""
+    with pytest.raises(DefinitionError, match=r"''|empty"):
+        from_document(document)
+
+
+@pytest.mark.parametrize("number", range(len(SAMPLES)), ids=[*CHARTS])
+def test_an_empty_text_anywhere_is_read_or_refused(number: int) -> None:
+    """Each text of each sample, replaced by an empty one."""
+    document = copy.deepcopy(SAMPLES[number])
+    for *path, last in PLACES[number]:
+        inside = at(document, path)
+        if path[:1] != ["schemas"] and isinstance(inside[last], str):
+            kept, inside[last] = inside[last], ""
+            tolerated(document)
+            inside[last] = kept

@@ -11,7 +11,7 @@ from types import MappingProxyType
 import pytest
 
 from headway.errors import HeadwayError
-from headway.statechart.expressions import (
+from headway.statechart.expressions.expressions import (
     MAX_DEPTH,
     MAX_LENGTH,
     MAX_NESTING,

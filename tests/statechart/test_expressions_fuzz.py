@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headway.statechart.expressions import (
+from headway.statechart.expressions.expressions import (
     EvaluationError,
     Expression,
     ExpressionError,

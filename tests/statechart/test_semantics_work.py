@@ -7,6 +7,7 @@ import pytest
 
 from headway import Final, Refusal, Retry, Run, State, Statechart, Step, View, any_live, start, step
 from headway.actions import count, put, spawn
+from headway.clock import time_text
 from headway.statechart import model
 from headway.statechart.effects import (
     CancelTimer,
@@ -17,8 +18,8 @@ from headway.statechart.effects import (
     SpawnChild,
     StartWork,
 )
-from headway.statechart.retry import delay
 from headway.statechart.snapshot import child_changed, children_changed, timer_fired, work_done, work_failed
+from headway.statechart.step.retry import delay
 from headway.testing import FakeClock, Journey
 
 NOW = FakeClock().now()
@@ -389,7 +390,7 @@ def test_a_computed_status_follows_from_the_facts_at_every_step() -> None:
         journey.send(event)
         seen.append(journey.snapshot.state)
     assert seen == ["published", "draft", "published", "archived"]
-    assert journey.snapshot.context["published_at"] == NOW.isoformat()
+    assert journey.snapshot.context["published_at"] == time_text(NOW)
 
 
 @pytest.mark.mission("ENG-13")

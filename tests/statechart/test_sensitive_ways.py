@@ -22,13 +22,13 @@ from headway import Ask, Final, State, Statechart, Step, start, step
 from headway.actions import count, topic
 from headway.codec import encode
 from headway.errors import InternalError
+from headway.statechart.authoring.terms import Upgrade
 from headway.statechart.effects import Message, OpenedAsk
 from headway.statechart.model import Send
 from headway.statechart.refusal import Refusal
-from headway.statechart.remap import Gap, remap
 from headway.statechart.snapshot import Event
-from headway.statechart.terms import Upgrade
 from headway.statechart.types import Sensitive
+from headway.statechart.upgrade.remap import Gap, remap
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-7")
 

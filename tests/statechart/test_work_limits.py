@@ -10,7 +10,10 @@ from headway import AtMost, Event, Final, Retry, Run, State, Statechart, any_liv
 from headway.actions import add, assign, record
 from headway.errors import DefinitionError
 from headway.statechart import model
+from headway.statechart.check.check import check
+from headway.statechart.drawings import labels
 from headway.statechart.effects import StartWork
+from headway.statechart.explain import explain
 from headway.statechart.export import from_document, to_document
 from headway.statechart.snapshot import work_failed, work_lost, work_timed_out
 from headway.testing import Journey
@@ -62,7 +65,7 @@ def test_the_codes_of_a_run_decide_on_retries_and_reach_the_chart() -> None:
     journey = Journey(Fetching)
     work = journey.snapshot.work["fetching"].id
     again = journey.send(work_lost(work, 1))
-    assert [(row.transition, row.reason) for row in again.history] == [("retry", "GONE")]
+    assert [(row.transition, row.reason) for row in again.history] == [("retry", "GONE: host lost 1 of 20")]
     assert journey.snapshot.work["fetching"].attempt == 2
     assert journey.refused(work_lost(work, 1)).code == "stale"
     journey.send(work_timed_out(work, 2))
@@ -313,3 +316,121 @@ def test_the_number_of_a_limit_may_come_from_the_context(held: object, most: int
         each for each in Journey(Crawling, context={"room": held}).effects if isinstance(each, StartWork)
     ]
     assert (effect.concurrency, effect.at_once) == ("crawl", most)
+
+
+class Guarded(Statechart):
+    """Work whose errors are tried again twice, and which may lose its host three times."""
+
+    paying = State(initial=True, run=Run("pay", retry=Retry(2, on="busy", base="1s", factor=1), lost=3))
+    paid, failed, lost = Final(), Final(), Final()
+
+    done = paying.on_done.to(paid)
+    vanished = paying.on_error("lost").to(lost, do=assign(why="_event.data"))
+    broken = paying.on_error.to(failed)
+
+
+class Covered(Statechart):
+    """Work whose one retry covers every code, that of a lost host too."""
+
+    paying = State(initial=True, run=Run("pay", retry=Retry(2, base="2s", factor=2)))
+    paid, failed = Final(), Final()
+
+    done = paying.on_done.to(paid)
+    broken = paying.on_error.to(failed)
+
+
+def lose(journey: Journey, times: int) -> None:
+    """Let the host of the open work be lost so often."""
+    for _ in range(times):
+        (work,) = journey.snapshot.work.values()
+        journey.send(work_lost(work.id, work.attempt))
+
+
+@pytest.mark.mission("ENG-10", "ENG-11")
+def test_losing_the_host_uses_up_no_retries_of_errors() -> None:
+    """Losses and errors are counted apart, each new try has a new number, and a loss waits for nothing."""
+    journey = Journey(Guarded)
+    lose(journey, 3)
+    (work,) = journey.snapshot.work.values()
+    assert (work.attempt, work.lost, work.failures) == (4, 3, {})
+    assert work.due == journey.clock.now()
+    for attempt in (4, 5):
+        journey.send(work_failed(work.id, attempt, "busy"))
+    (work,) = journey.snapshot.work.values()
+    assert (work.attempt, work.lost, work.failures) == (6, 3, {"0": 2})
+    assert "(attempt 6, host lost 3 of 3)" in str(explain(Guarded, journey.snapshot, journey.clock.now()))
+    journey.send(work_failed(work.id, 6, "busy"))
+    assert journey.states == ("failed",)
+
+
+@pytest.mark.mission("ENG-10", "ENG-11")
+def test_work_that_loses_its_host_too_often_fails_and_says_so() -> None:
+    """One loss more than allowed is an error of `lost_code`, and its message tells the number."""
+    journey = Journey(Guarded)
+    lose(journey, 4)
+    assert journey.states == ("lost",)
+    why = journey.snapshot.context["why"]
+    assert (why["code"], why["cause"]) == ("lost", "lost")
+    assert why["message"] == "its host was lost 4 times, at most 3 are allowed"
+
+
+@pytest.mark.mission("ENG-11")
+def test_a_retry_that_covers_the_loss_allows_twenty_and_says_how_long_they_wait() -> None:
+    """Without `lost` a chart that retries a loss has 20 of them, beside its own retries, with their waits."""
+    journey = Journey(Covered)
+    waits = []
+    for _ in range(20):
+        lose(journey, 1)
+        (work,) = journey.snapshot.work.values()
+        assert work.due is not None
+        waits.append((work.due - journey.clock.now()).total_seconds())
+    assert waits == [2, 4, *[4] * 18]
+    journey.send(work_failed(work.id, 21, "busy"))
+    assert journey.states == ("paying",)
+    lose(journey, 1)
+    assert journey.states == ("failed",)
+
+
+@pytest.mark.mission("ENG-11")
+@pytest.mark.parametrize("policy", [Retry.never("lost"), Retry(0), Retry(2, on="busy")])
+def test_what_the_chart_does_not_retry_is_told_at_the_first_loss(policy: Retry) -> None:
+    """Work that must not be begun twice by itself never is: its chart hears of the first loss."""
+
+    class Once(Statechart):
+        paying = State(initial=True, run=Run("pay", retry=policy))
+        paid, failed = Final(), Final()
+        done = paying.on_done.to(paid)
+        broken = paying.on_error.to(failed)
+
+    journey = Journey(Once)
+    lose(journey, 1)
+    assert journey.states == ("failed",)
+
+
+@pytest.mark.mission("ENG-11")
+def test_how_often_a_host_may_be_lost_is_part_of_the_document() -> None:
+    """It is exported, read again and drawn; a number that cannot be is refused."""
+    document = to_document(Guarded.chart)
+    (paying,) = [state for state in document["states"] if state["id"] == "paying"]
+    assert paying["run"]["lost"] == 3
+    assert from_document(document).model == Guarded.chart.model
+    run = Guarded.chart.nodes["paying"].model.run
+    assert run is not None
+    assert labels.work(run) == "run pay ×2, host lost ×3"
+    paying["run"]["lost"] = -1
+    with pytest.raises(DefinitionError, match="may be lost -1 times"):
+        from_document(document)
+
+
+@pytest.mark.mission("ENG-11", "ENG-18")
+def test_the_checker_sees_a_limit_of_losses_beside_retries_without_one() -> None:
+    """Errors are tried again for an hour, losses are limited: the chart must say what follows the last."""
+
+    class Patient(Statechart):
+        paying = State(initial=True, run=Run("pay", retry=Retry(None), lost=3))
+        paid = Final()
+        done = paying.on_done.to(paid)
+        late = paying.after("1h").to(paid)
+
+    (finding,) = check(Patient).findings
+    assert (finding.id, finding.path) == ("error-without-recovery", ("work of paying fails: lost",))

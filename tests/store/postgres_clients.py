@@ -7,7 +7,7 @@ from typing import Any
 
 import asyncpg
 
-from headway.store.postgres import PostgresStore
+from headway.store.postgres.store import PostgresStore
 
 WAITING = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"

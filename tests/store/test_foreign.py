@@ -9,8 +9,8 @@ from headway.cli.main import main
 from headway.errors import SchemaError, StoreError
 from headway.node import Node
 from headway.store import migrate
-from headway.store.postgres import postgres_database
-from headway.store.sqlite import sqlite_database
+from headway.store.postgres.store import postgres_database
+from headway.store.sqlite.store import sqlite_database
 from tests.store.postgres_server import PostgresServer
 
 pytestmark = pytest.mark.mission("ENG-17")

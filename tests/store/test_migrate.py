@@ -16,8 +16,8 @@ from headway.cli.main import main
 from headway.errors import SchemaError, StoreError
 from headway.store import migrate
 from headway.store.migrate import Migration
-from headway.store.postgres import postgres_database
-from headway.store.sqlite import SqliteDatabase, SqliteStore, sqlite_database
+from headway.store.postgres.store import postgres_database
+from headway.store.sqlite.store import SqliteDatabase, SqliteStore, sqlite_database
 from headway.testing import FakeClock
 
 pytestmark = pytest.mark.mission("ENG-17")

@@ -12,7 +12,7 @@ import pytest
 from headway.clock import SystemClock
 from headway.codec import replace
 from headway.errors import InputError, SchemaError, StoreFullError, StoreUnavailableError
-from headway.store import migrate, postgres_writes
+from headway.store import migrate
 from headway.store.port import (
     AskQuery,
     Changes,
@@ -23,21 +23,22 @@ from headway.store.port import (
     MessageQuery,
     Reads,
 )
-from headway.store.postgres import PostgresStore, postgres_database
-from headway.store.postgres_asks import page_of_asks
-from headway.store.postgres_connection import ConflictError, Connection
-from headway.store.postgres_instances import PRUNE_INSTANCES, page_of_instances
-from headway.store.postgres_leases import EXPIRED_WORK, NEXT_WORK
-from headway.store.postgres_messages import (
+from headway.store.postgres import writes as postgres_writes
+from headway.store.postgres.asks import page_of_asks
+from headway.store.postgres.connection import ConflictError, Connection
+from headway.store.postgres.instances import PRUNE_INSTANCES, page_of_instances
+from headway.store.postgres.leases import EXPIRED_WORK, NEXT_WORK
+from headway.store.postgres.messages import (
     NEXT,
     PRUNE_MESSAGES,
     page_of_letters,
     page_of_messages,
     redriving,
 )
-from headway.store.postgres_reads import reading
-from headway.store.postgres_unit import Attempt, Past
-from headway.store.postgres_work import CLAIM, CLAIM_LIMITED
+from headway.store.postgres.reads import reading
+from headway.store.postgres.store import PostgresStore, postgres_database
+from headway.store.postgres.unit import Attempt, Past
+from headway.store.postgres.work import CLAIM, CLAIM_LIMITED
 from headway.store.rows import AskChange, AskClosing, Cursor, Key
 from headway.testing import FakeClock
 from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
@@ -45,6 +46,7 @@ from headway.testing.store_contract.place import (
     ASK,
     HISTORY,
     INSTANCE,
+    KNOWN,
     MESSAGE,
     RECORD,
     REQUEST,
@@ -287,13 +289,13 @@ async def test_a_node_with_a_wrong_clock_agrees_with_the_others(
         before = await other.fetchval("SELECT clock_timestamp()")
         unit = writing(work=[work(due=before)], timers=[replace(TIMER, due=before)])
         await store.run(unit)
-        [row] = await store.claim_work(Claim("w", ("default",), 1))
+        [row] = await store.claim_work(Claim("w", ("default",), 1, KNOWN))
         after = await other.fetchval("SELECT clock_timestamp()")
     assert unit.found
     assert row.started_at
     assert before <= unit.found.now <= row.started_at <= after
     assert row.leased_until == row.started_at + timedelta(milliseconds=row.lease)
-    assert len(await store.due_timers(10)) == 1
+    assert len(await store.due_timers(10, KNOWN)) == 1
 
 
 async def test_a_test_may_bring_its_own_clock(postgres_address: str) -> None:
@@ -302,13 +304,13 @@ async def test_a_test_may_bring_its_own_clock(postgres_address: str) -> None:
     async with opened(postgres_address, clock=clock) as store:
         unit = writing(work=[work(due=clock.now())], timers=[replace(TIMER, due=clock.now() + timedelta(1))])
         await store.run(unit)
-        [row] = await store.claim_work(Claim("w", ("default",), 1))
+        [row] = await store.claim_work(Claim("w", ("default",), 1, KNOWN))
         assert unit.found
         assert unit.found.now == row.started_at == await store.now() == clock.now()
-        assert not await store.due_timers(1)
+        assert not await store.due_timers(1, KNOWN)
         clock.advance("1d")
-        assert await store.due_timers(1)
-        assert await store.expired_work(1)
+        assert await store.due_timers(1, KNOWN)
+        assert await store.expired_work(1, KNOWN)
 
 
 async def test_a_full_disk_is_an_error_of_its_own(store: PostgresStore, postgres_address: str) -> None:
@@ -362,7 +364,7 @@ CALLS: dict[str, Call] = {
     "request": lambda store, text: store.run(writing(requests=[replace(REQUEST, answer=text)])),
     "record": lambda store, text: store.run(writing(records=[replace(RECORD, data=text)])),
     "counter": lambda store, text: store.run(writing(counters={("acme", text): 1})),
-    "claim": lambda store, text: store.claim_work(Claim(text, ("default",), 1)),
+    "claim": lambda store, text: store.claim_work(Claim(text, ("default",), 1, KNOWN)),
     "checkpoint": lambda store, text: store.checkpoint("w", ("acme", "w1", 1), text),
     "hold": lambda store, text: store.hold([("acme", text)], "w", 1),
     "list": lambda store, text: store.asks(AskQuery("acme", roles=(text,))),
@@ -452,13 +454,13 @@ async def test_rows_are_found_by_their_keys(store: PostgresStore, postgres_addre
     write = postgres_writes.statement((*postgres_writes.WRITES,))
     lists: list[Any] = [[] for _ in postgres_writes.WRITES]
     plan += await store._fetch(f"EXPLAIN {write}", datetime.now(UTC), 0, *lists)
-    claim = (None, "w", ["default"], None, None, 10, "")
+    claim = (None, "w", ["default"], None, None, 10, "", [*KNOWN])
     plan += await store._fetch(f"EXPLAIN {CLAIM}", *claim)
     plan += await store._fetch(f"EXPLAIN {CLAIM_LIMITED}", *claim, [])
     lines = [line.strip(" ->") for (line,) in plan]
     scans = [line for line in lines if line.startswith(("Index Scan", "Index Only", "Tid", "Seq", "Bitmap"))]
     by_key = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
-    assert len(scans) == len(by_key) == 36, "\n".join(lines)
+    assert len(scans) == len(by_key) == 38, "\n".join(lines)
 
 
 PAGES: dict[str, tuple[str, list[Any]]] = {
@@ -474,7 +476,7 @@ PAGES: dict[str, tuple[str, list[Any]]] = {
     "letters": page_of_letters(LetterQuery("hook", dead=True, after=5), None),
     "letters that are due": page_of_letters(LetterQuery("hook", due=True), None),
     "letters to redrive": redriving(LetterQuery("hook"), None),
-    "expired work": (EXPIRED_WORK, [None, 10]),
+    "expired work": (EXPIRED_WORK, [None, 10, [*KNOWN]]),
     "next work": (NEXT_WORK, [None]),
     "old instances": (PRUNE_INSTANCES, [datetime.now(UTC), 10, None]),
 }

@@ -3,7 +3,7 @@
 import pytest
 
 from headway.errors import StoreUnavailableError
-from headway.store.postgres_connection import Connection, Connections
+from headway.store.postgres.connection import Connection, Connections
 
 
 @pytest.mark.mission("ENG-3")

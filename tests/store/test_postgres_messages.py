@@ -13,10 +13,10 @@ import pytest
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
 from headway.store.port import ANYTHING, Changes, Found, LetterQuery, MessageQuery, Reads, Settlement, Unit
-from headway.store.postgres import PostgresStore
-from headway.store.postgres_listen import Listener
-from headway.store.postgres_messages import redriving
-from headway.store.postgres_unit import Attempt, Past
+from headway.store.postgres.listen import Listener
+from headway.store.postgres.messages import redriving
+from headway.store.postgres.store import PostgresStore
+from headway.store.postgres.unit import Attempt, Past
 from headway.store.rows import Cursor, MessageRow
 from headway.testing.store_contract.acts import Act, writing
 from headway.testing.store_contract.letters import due, keep
@@ -351,7 +351,7 @@ async def test_a_listener_whose_connection_is_dead_in_silence_notices(
 ) -> None:
     """It asks now and then whether somebody is there, and connects anew when nobody answers."""
     ear = Ear()
-    monkeypatch.setattr("headway.store.postgres_listen.CHECKED_EVERY", 0.01)
+    monkeypatch.setattr("headway.store.postgres.listen.CHECKED_EVERY", 0.01)
     async with (
         Proxy(postgres_address, tmp_path) as proxy,
         opened(postgres_address) as other,
@@ -361,7 +361,7 @@ async def test_a_listener_whose_connection_is_dead_in_silence_notices(
         await listener.listen(ear)
         await other.announce(["first"])
         assert await ear.heard.get() == "first"
-        monkeypatch.setattr("headway.store.postgres_listen.PATIENCE", 0.01)
+        monkeypatch.setattr("headway.store.postgres.listen.PATIENCE", 0.01)
         proxy.freeze()
         assert await ear.heard.get() == ANYTHING
         await other.announce(["second"])

@@ -10,12 +10,17 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store import migrate, postgres_asks, postgres_instances, postgres_leases, postgres_writes
+from headway.store import migrate
 from headway.store.port import EventQuery, InstanceQuery, LetterQuery, Reads, Settlement, WorkQuery
-from headway.store.postgres import NEXT_TIMER, PostgresStore, postgres_database
-from headway.store.postgres_events import page_of_events
-from headway.store.postgres_messages import SETTLE, page_of_letters, settling
-from headway.store.postgres_reads import reading
+from headway.store.postgres import asks as postgres_asks
+from headway.store.postgres import instances as postgres_instances
+from headway.store.postgres import leases as postgres_leases
+from headway.store.postgres import writes as postgres_writes
+from headway.store.postgres.events import page_of_events
+from headway.store.postgres.messages import SETTLE, page_of_letters, settling
+from headway.store.postgres.reads import reading
+from headway.store.postgres.store import PostgresStore, postgres_database
+from headway.store.postgres.timers import NEXT_TIMER
 from headway.store.rows import Cursor
 from headway.testing.store_contract.acts import KEY, counted, found, writing
 from headway.testing.store_contract.events import THERE
@@ -63,7 +68,7 @@ IN_ORDER: dict[str, tuple[str, list[Any], str]] = {
         [datetime.now(UTC), 10, "c"],
         "instance_ended",
     ),
-    "the next timer": (NEXT_TIMER, [], "timer_by_due"),
+    "the next timer": (NEXT_TIMER, [[("c", 1)]], "timer_by_due"),
     "letters that are due": (
         *page_of_letters(LetterQuery("d", dead=False, due=True), None),
         "letter_due",
@@ -184,7 +189,7 @@ async def test_a_page_of_events_for_somebody_looks_at_a_part_of_the_log(
     new_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is behind and wants little of it comes forward page by page."""
-    monkeypatch.setattr("headway.store.postgres_events.WINDOW", 50)
+    monkeypatch.setattr("headway.store.postgres.events.WINDOW", 50)
     async with opened(new_address, pool_size=1) as store:
         await store.run(writing(created=[instance()], history=[HISTORY] * 2_000))
         query, pages = EventQuery(tenant="acme", owner="nobody", limit=10), 0
@@ -211,7 +216,7 @@ async def test_no_event_falls_between_two_parts_of_the_log(
         await store.run(writing(created=THERE))
         await take_steps(store, [*STEPS, *LATER])
         for limit, window in product((1, 2, 3), (1, 2, 3)):
-            monkeypatch.setattr("headway.store.postgres_events.WINDOW", window)
+            monkeypatch.setattr("headway.store.postgres.events.WINDOW", window)
             assert said(await log_from(store, Cursor(), limit=limit, **wanted)) == expected
 
 

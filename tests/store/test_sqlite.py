@@ -1,7 +1,9 @@
 """SQLite in particular: its threads, its file, its failures, and the cost of its statements."""
 
 import asyncio
+import os
 import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -14,15 +16,16 @@ import pytest
 from headway.clock import SystemClock
 from headway.codec import replace
 from headway.errors import InputError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
-from headway.store import sqlite_tables
 from headway.store.port import Changes, Claim, Found, InstanceQuery
-from headway.store.sqlite import SqliteStore
-from headway.store.sqlite_tables import Table
+from headway.store.sqlite import tables as sqlite_tables
+from headway.store.sqlite.store import SqliteStore
+from headway.store.sqlite.tables import Table
 from headway.testing import FakeClock
 from headway.testing.store_contract.acts import KEY, Act, found, writing
 from headway.testing.store_contract.place import (
     HISTORY,
     INSTANCE,
+    KNOWN,
     MESSAGE,
     RECORD,
     REQUEST,
@@ -184,7 +187,7 @@ async def test_a_full_disk_changes_nothing(kept: SqliteStore) -> None:
 PROGRAM = """
 import asyncio, resource, sys, threading
 from headway.errors import StoreUnavailableError
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite.store import SqliteStore
 from headway.testing.store_contract.acts import Act, counted, writing
 from headway.testing.store_contract.place import instance
 
@@ -309,17 +312,17 @@ async def test_time_is_the_clocks(kept: SqliteStore, clock: FakeClock) -> None:
         writing(timers=[due], work=[work(lease=5_000)], requests=[replace(REQUEST, expires_at=due.due)])
     )
     assert await kept.now() == start
-    assert not await kept.due_timers(1)
+    assert not await kept.due_timers(1, KNOWN)
     assert await kept.prune_requests(1) == 0
-    assert await kept.claim_work(Claim("w", ("default",), 1))
+    assert await kept.claim_work(Claim("w", ("default",), 1, KNOWN))
     clock.advance("4s")
-    assert await kept.due_timers(1) == [due]
+    assert await kept.due_timers(1, KNOWN) == [due]
     assert await kept.prune_requests(1) == 1
     assert await kept.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
     clock.advance("4s")
-    assert not await kept.expired_work(1)
+    assert not await kept.expired_work(1, KNOWN)
     clock.advance("1s")
-    assert [row.id for row in await kept.expired_work(1)] == ["w1"]
+    assert [row.id for row in await kept.expired_work(1, KNOWN)] == ["w1"]
     assert not await kept.extend_leases("w", [("acme", "w1", 1)])
 
 
@@ -327,7 +330,8 @@ async def test_turns_go_round(kept: SqliteStore) -> None:
     """Small claims serve all tenants as often, in whatever share the room allows."""
     items = [work(f"w{n}", tenant=f"t{n % 5}") for n in range(100)]
     await kept.run(writing(work=items))
-    served = [row.tenant for _ in range(10) for row in await kept.claim_work(Claim("w", ("default",), 3))]
+    claim = Claim("w", ("default",), 3, KNOWN)
+    served = [row.tenant for _ in range(10) for row in await kept.claim_work(claim)]
     assert {served.count(f"t{n}") for n in range(5)} == {6}
 
 
@@ -342,3 +346,14 @@ async def test_a_store_in_memory_needs_no_preparation() -> None:
     await store.open()
     assert await store.instance(KEY) is None
     await store.close()
+
+
+async def test_the_lock_of_a_name_cannot_be_written_by_other_users(kept: SqliteStore, path: Path) -> None:
+    """The files beside the database that hold the names of nodes are the user's own, whatever the umask."""
+    before = os.umask(0)
+    try:
+        assert await kept.take_name("mill", "mill#1")
+    finally:
+        os.umask(before)
+    [file] = path.parent.glob("headway.db-node-*")
+    assert file.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH) == 0

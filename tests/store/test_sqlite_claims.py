@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from headway.store import sqlite_claims
 from headway.store.port import Claim, WorkQuery
 from headway.store.rows import WorkRow
-from headway.store.sqlite import SqliteStore
+from headway.store.sqlite import claims as sqlite_claims
+from headway.store.sqlite.claims import Span, Walk
+from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
 from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import LONG_AGO, NEVER, work
+from headway.testing.store_contract.place import KNOWN, LONG_AGO, NEVER, work
+from tests.fuzzing import seeds
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-14", "ENG-17")
 
@@ -26,6 +28,7 @@ RATES: list[dict[str, Any]] = [
     {"rate": "slow", "rate_per": 7_000},
 ]
 LIMITS: list[dict[str, Any]] = [{}, {}, {"concurrency": "one"}, {"concurrency": "some", "at_once": 3}]
+VERSIONS = (("expense", 1), ("expense", 2), ('c"-,', 1))
 TENANTS = ("a", "b", 'c"-,')
 
 
@@ -45,6 +48,8 @@ def any_work(chance: Random, now: datetime) -> list[WorkRow]:
             f"w{n:03}",
             tenant=chance.choice(TENANTS),
             queue=chance.choice(["default", "mail"]),
+            chart=(version := chance.choice(VERSIONS))[0],
+            version=version[1],
             handler=chance.choice(["pay", "post"]),
             priority=chance.choice([0, 0, 5]),
             due=now + timedelta(seconds=chance.choice([-9, -5, -5, 0, 4])),
@@ -68,6 +73,7 @@ class Ledger:
         """Whether an item may be handed out now."""
         wanted = row.queue in claim.queues and (not claim.handlers or row.handler in claim.handlers)
         wanted = wanted and (not claim.tenants or row.tenant in claim.tenants)
+        wanted = wanted and (row.chart, row.version) in claim.versions
         running = sum(
             (other.tenant, other.concurrency) == (row.tenant, row.concurrency)
             for other in self.running.values()
@@ -92,7 +98,8 @@ class Ledger:
         return row.rate is None or all(count <= row.rate_most + span / each for span, count in spans)
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.fuzz
+@pytest.mark.parametrize("seed", seeds(25))
 async def test_a_claim_takes_all_it_may_and_nothing_else(
     memory: SqliteStore, clock: FakeClock, seed: int
 ) -> None:
@@ -107,6 +114,7 @@ async def test_a_claim_takes_all_it_may_and_nothing_else(
             chance.choice(["holder", "w"]),
             chance.choice([("default",), ("default", "mail"), ("mail", "mail")]),
             chance.choice([0, 1, 3, 100]),
+            chance.choice([KNOWN, VERSIONS, VERSIONS[1:]]),
             handlers=chance.choice([(), (), ("pay",)]),
             tenants=chance.choice([(), (), TENANTS[:2], TENANTS[2:]]),
         )
@@ -132,7 +140,7 @@ async def test_a_rate_gives_a_burst_and_then_one_at_a_time(memory: SqliteStore, 
     given: list[int] = []
     for pause in (0, 0, 249, 1, 250, 500, 999, 10_000, 0, 125, 125):
         clock.advance(f"{pause}ms")
-        given.append(len(await memory.claim_work(Claim("w", ("default",), 100))))
+        given.append(len(await memory.claim_work(Claim("w", ("default",), 100, KNOWN))))
     assert given == [4, 0, 0, 1, 1, 2, 3, 4, 0, 0, 1]
 
 
@@ -140,7 +148,7 @@ async def test_paces_that_are_over_are_forgotten(memory: SqliteStore, clock: Fak
     """Rates that come and go leave no rows behind."""
     for n in range(50):
         await memory.run(writing(work=[work(f"w{n}", rate=f"r{n}")]))
-        assert await memory.claim_work(Claim("w", ("default",), 1))
+        assert await memory.claim_work(Claim("w", ("default",), 1, KNOWN))
         clock.advance("1s")
     rows = await memory._writer.call(lambda held: held.fetch("SELECT count(*) FROM pace"))
     assert rows[0][0] <= 2
@@ -162,8 +170,23 @@ async def test_what_is_out_of_sight_has_its_turn(memory: SqliteStore, limit: int
     await memory.run(writing(work=[*items, *later]))
     seen: Counter[str] = Counter()
     for _ in range(300):
-        seen.update(row.id for row in await memory.claim_work(Claim("w", ("default",), limit)))
+        seen.update(row.id for row in await memory.claim_work(Claim("w", ("default",), limit, KNOWN)))
     assert seen == {row.id: 1 for row in items}
+
+
+@pytest.mark.parametrize("start", ["", '["t3","', '["t9","'])
+async def test_a_walk_comes_to_each_place_once(
+    memory: SqliteStore, monkeypatch: pytest.MonkeyPatch, start: str
+) -> None:
+    """Wherever it begins and whatever fits into a window, no place is left out and none is seen again."""
+    monkeypatch.setattr(sqlite_claims, "WINDOW", 4)
+    await memory.run(
+        writing(work=[work(f"w{n}", tenant=f"t{n % 7}", concurrency=f"k{n}") for n in range(21)])
+    )
+    span = Span("default", 0, "", "~")
+    places = await memory._writer.call(lambda connection: [*Walk(connection, span, start).all()])
+    assert len(places) == 21
+    assert len({place for place, _ in places}) == 21
 
 
 @pytest.mark.usefixtures("short_sight")
@@ -172,7 +195,7 @@ async def test_places_without_room_do_not_hold_up_those_behind_them(memory: Sqli
     busy = [work(f"b{n}", concurrency=f"k{n:02}", worker="x", leased_until=NEVER) for n in range(40)]
     stuck = [work(f"s{n}", concurrency=f"k{n:02}", due=LONG_AGO) for n in range(40)]
     await memory.run(writing(work=[*busy, *stuck, work("free", concurrency="k99")]))
-    found = [row.id for _ in range(7) for row in await memory.claim_work(Claim("w", ("default",), 1))]
+    found = [row.id for _ in range(7) for row in await memory.claim_work(Claim("w", ("default",), 1, KNOWN))]
     assert found == ["free"]
     assert len(await memory.work(WorkQuery("acme", leased=True))) == 41
 
@@ -184,7 +207,8 @@ async def test_who_stands_behind_in_a_window_comes_next(
     monkeypatch.setattr(sqlite_claims, "WINDOW", 2)
     monkeypatch.setattr(sqlite_claims, "WINDOWS", 1)
     await memory.run(writing(work=[work(f"w{n}", tenant=f"t{n % 4}") for n in range(40)]))
-    served = [row.tenant for _ in range(12) for row in await memory.claim_work(Claim("w", ("default",), 1))]
+    claim = Claim("w", ("default",), 1, KNOWN)
+    served = [row.tenant for _ in range(12) for row in await memory.claim_work(claim)]
     assert Counter(served) == {f"t{n}": 3 for n in range(4)}
 
 
@@ -198,6 +222,6 @@ async def test_small_tenants_are_served_beside_a_large_one(
     await memory.run(writing(work=[*large, *small]))
     served: list[Any] = []
     for _ in range(6):
-        rows = await memory.claim_work(Claim("w", ("default",), 5, tenants=tenants))
+        rows = await memory.claim_work(Claim("w", ("default",), 5, KNOWN, tenants=tenants))
         served += [row.tenant for row in rows]
     assert {tenant: served.count(tenant) for tenant in ("big", "s1", "s2")} == {"big": 10, "s1": 10, "s2": 10}

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+import structlog
 
 from headway.node import Node
 from headway.telemetry.logs import configure, log_transitions
@@ -76,3 +77,21 @@ def test_less_important_lines_are_left_out(stream: io.StringIO) -> None:
     logging.getLogger("headway").warning("loud")
     [line] = stream.getvalue().splitlines()
     assert (json.loads(line)["event"], json.loads(line)["level"]) == ("loud", "warning")
+
+
+@pytest.mark.parametrize("break_", ["\n", "\r", "\x0b", "\x85", "\u2028", "\x1b[2K\r"])
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_a_value_cannot_forge_a_line(stream: io.StringIO, form: str, break_: str) -> None:
+    """Whatever a name holds, each call of the log is one line, and a traceback's lines are no log lines."""
+    configure(form=form, to=stream)
+    forged = f"ann{break_}2026-01-01T00:00:00Z [info     ] forged line"
+    log = logging.getLogger("headway")
+    log.warning("%s has called", forged)
+    log.warning("in a field", extra={"actor": forged})
+    structlog.stdlib.get_logger("headway.transition").info("transition", actor=forged)
+    log.error("failed", exc_info=ValueError(forged))
+    lines = stream.getvalue().splitlines()
+    assert stream.getvalue().count("forged line") == 4
+    assert not [line for line in lines if line.startswith("2026-01-01")]
+    assert len([line for line in lines if not line.startswith("  | ")]) == 4
+    assert "\x1b" not in stream.getvalue()

@@ -202,7 +202,7 @@ walked: dict[str, int] = {}
 
 
 @pytest.mark.mission("ENG-1")
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=400, deadline=None)
 @given(walks(Expense, context=st.sampled_from([RECEIPT, {}])))
 def test_random_walks_are_legal_lives(journey: Journey) -> None:
     """Each step follows from the one before, states change only by transitions, and all can be stored."""

@@ -3,14 +3,14 @@
 import pytest
 
 from headway import Ask, Event, Final, Run, State, Statechart, Upgrade, any_live, person
-from headway.engine.upgrade import undo, upgrade
-from headway.engine.upgrade_past import past_of
-from headway.engine.upgrade_rehearsal import rehearse
-from headway.engine.upgrade_versions import Versions
-from headway.statechart.diff import differences
+from headway.engine.upgrade.past import past_of
+from headway.engine.upgrade.rehearsal import rehearse
+from headway.engine.upgrade.upgrade import undo, upgrade
+from headway.engine.upgrade.versions import Versions
 from headway.statechart.refusal import Refusal
-from headway.statechart.renaming import Renaming
-from headway.statechart.snapshot import work_done
+from headway.statechart.snapshot import delegate_ask, work_done
+from headway.statechart.upgrade.diff import differences
+from headway.statechart.upgrade.renaming import Renaming
 from tests.upgrade.world import Played, T, World, went
 
 pytestmark = pytest.mark.mission("ENG-19")
@@ -209,7 +209,7 @@ def test_what_is_kept_of_a_history_does_not_grow_with_it(
     played: Played, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A rehearsal reads page by page, and keeps of each kind of step how often it was taken."""
-    monkeypatch.setattr("headway.engine.upgrade_versions.LINES", 7)
+    monkeypatch.setattr("headway.engine.upgrade.versions.LINES", 7)
 
     class Lamp(Statechart):
         off, on = State(initial=True), State()
@@ -232,5 +232,48 @@ def test_what_is_kept_of_a_history_does_not_grow_with_it(
             assert (past.turns.total(), len(past.turns)) == (20, 2)
         proof = await world.rehearsal(Bulb)
         assert (proof.lines, proof.history["would be refused: switch in on"].count) == (20, 10)
+
+    played(scenario)
+
+
+class Lent(Statechart, name="Lent"):
+    """A manager may leave the approval to anyone."""
+
+    review = State(initial=True, ask=Ask("manager", deadline="5d", delegate="anyone"))
+    approved, paid = State(), Final()
+    approve = review.to(approved, by="manager")
+    pay = approved.to(paid, by="manager")
+    expire = review.on_deadline.to(paid)
+
+
+class Watched(Statechart, name="Lent", version=2):
+    """Whoever approved does not pay."""
+
+    review = State(initial=True, ask=Ask("manager", deadline="5d", delegate="anyone"))
+    approved, paid = State(), Final()
+    approve = review.to(approved, by="manager")
+    pay = approved.to(paid, by="manager", distinct_from="approve")
+    expire = review.on_deadline.to(paid)
+
+
+@pytest.mark.mission("ENG-1")
+def test_in_whose_place_somebody_acted_is_known_to_a_version_that_asks_later(played: Played) -> None:
+    """Whoever had the question answered by a stand-in counts as having acted, read from the history."""
+
+    async def scenario(world: World) -> None:
+        async with world.engine(Lent) as engine:
+            made = await went(engine.create(T, "it", "Lent"))
+            assert made.instance == "it"
+            ask = (await engine.get(T, "it")).asks["review"].id
+            await went(engine.send(T, "it", delegate_ask(ask, "dan", person("bob", "manager"))))
+            await went(engine.send(T, "it", delegate_ask(ask, "ed", person("dan"))))
+            await went(engine.send(T, "it", Event("approve", by=person("ed"))))
+        async with world.engine(Lent, Watched) as engine:
+            assert (await upgrade(engine, "Lent", 2)).done == 1
+            assert set((await engine.get(T, "it")).acted["approve"]) == {"ed", "dan", "bob"}
+            answer = await engine.send(T, "it", Event("pay", by=person("bob", "manager")))
+            assert isinstance(answer, Refusal)
+            assert answer.code == "duty"
+            await went(engine.send(T, "it", Event("pay", by=person("cid", "manager"))))
 
     played(scenario)

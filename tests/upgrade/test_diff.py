@@ -6,8 +6,8 @@ import pytest
 
 from headway import Ask, Final, Run, State, Statechart, Upgrade
 from headway.statechart.chart import Charted, chart_of
-from headway.statechart.diff import Difference, differences
 from headway.statechart.model import Fact
+from headway.statechart.upgrade.diff import Difference, differences
 from tests.upgrade.lives import Claim, Expense, Renamed, Trap, Unruly, in_cents
 
 pytestmark = pytest.mark.mission("ENG-19")

@@ -5,11 +5,11 @@ import pytest
 from headway import Event, Final, State, Statechart, Step, Upgrade, View, any_live, start
 from headway.actions import add, spawn
 from headway.codec import from_data
-from headway.engine.upgrade import undo, upgrade
-from headway.engine.upgrade_rehearsal import rehearse
+from headway.engine.upgrade.rehearsal import rehearse
+from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.statechart.chart import Charted
 from headway.statechart.effects import ReportToParent
-from headway.statechart.remap import Before, remap, restore
+from headway.statechart.upgrade.remap import Before, remap, restore
 from headway.store.port import Changes, Found, Reads
 from headway.testing import FakeClock
 from tests.upgrade.world import Played, T, World, went

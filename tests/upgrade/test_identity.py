@@ -9,15 +9,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headway.cli.catalogue import Found, load_registered
-from headway.cli.explorer.example import example
+from headway.cli.explorer.view import example
 from headway.codec import decode, encode, replace
 from headway.statechart.chart import Chart
-from headway.statechart.diff import differences
-from headway.statechart.passing import outlook
 from headway.statechart.refusal import Refusal
-from headway.statechart.remap import Before, restore
 from headway.statechart.snapshot import Event, Snapshot, timer_fired
-from headway.statechart.step import Step, start, step
+from headway.statechart.step.step import Step, start, step
+from headway.statechart.upgrade.assessment import outlook
+from headway.statechart.upgrade.diff import differences
+from headway.statechart.upgrade.remap import Before, restore
 from headway.testing.strategies import walks
 from tests.statechart.random_charts import cases, chart_of_model, random_case
 

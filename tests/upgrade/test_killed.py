@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway import Event
-from headway.engine.audit import Audit
+from headway.engine.audit.audit import Audit
 from headway.engine.engine import Engine
 from headway.store import migrate
 from headway.store.address import database_at, store_at
@@ -22,13 +22,13 @@ ROOT = Path(__file__).resolve().parents[2]
 KILLED = """
 import asyncio, os, signal, sys
 
-from headway.engine import upgrade_versions
+from headway.engine.upgrade import versions
 from headway.engine.engine import Engine
-from headway.engine.upgrade import upgrade
+from headway.engine.upgrade.upgrade import upgrade
 from headway.store.address import store_at
 from tests.upgrade.lives import Renamed
 
-upgrade_versions.PAGE = 4
+versions.PAGE = 4
 left = int(sys.argv[2])
 
 

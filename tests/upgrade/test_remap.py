@@ -22,14 +22,23 @@ from headway import (
     explain,
     step,
 )
+from headway.actions import count
 from headway.codec import decode, encode, from_data, replace, to_data
 from headway.errors import DefinitionError, InputError
 from headway.statechart.chart import Charted, chart_of
 from headway.statechart.effects import RenewedAsk, StartWork
-from headway.statechart.passing import Outlook, outlook
 from headway.statechart.refusal import Refusal
-from headway.statechart.remap import Before, restore, watched_anew
-from headway.statechart.snapshot import Snapshot, claim_ask, person, timer_fired, work_done, work_failed
+from headway.statechart.snapshot import (
+    Snapshot,
+    claim_ask,
+    person,
+    timer_fired,
+    work_done,
+    work_failed,
+    work_lost,
+)
+from headway.statechart.upgrade.assessment import Outlook, outlook
+from headway.statechart.upgrade.remap import Before, restore, watched_anew
 from headway.testing import FakeClock
 from tests.upgrade.lives import (
     ANN,
@@ -212,14 +221,13 @@ def test_a_claim_outlives_an_upgrade_unless_a_role_is_taken_away() -> None:
 
     life = Life(Expense).send("submit", by=ANN)
     ask = life.snapshot.asks["review"].id
-    until = life.clock.now() + timedelta(hours=1)
-    life.snapshot = life.step(claim_ask(ask, until, BOB)).snapshot
+    life.snapshot = life.step(claim_ask(ask, timedelta(hours=1), BOB)).snapshot
     assert moved(life, Renamed).snapshot.asks["check"].claimed_by == "bob"
     assert moved(life, Others).snapshot.asks["review"].claimed_by is None
 
 
 def test_work_goes_on_and_its_failures_count() -> None:
-    """An attempt under way ends under the new chart; what failed before counts against the same policy."""
+    """An attempt under way ends under the new chart; earlier failures and losses of its host still count."""
 
     class Patient(Statechart, name="Expense", version=2):
         draft = State(initial=True)
@@ -232,11 +240,13 @@ def test_work_goes_on_and_its_failures_count() -> None:
     life = Life(Expense).send("submit", by=ANN).send("approve", by=BOB)
     work = life.snapshot.work["paying"]
     life.snapshot = life.step(work_failed(work.id, 1, "down")).snapshot
+    life.snapshot = life.step(work_lost(work.id, 2)).snapshot
     done = moved(life, Patient)
     assert done.snapshot.work["paying"] == replace(life.snapshot.work["paying"], failures={"1": 1})
+    assert done.snapshot.work["paying"].lost == 1
     assert not [effect for effect in done.effects if isinstance(effect, StartWork)]
     life.clock.advance("1h")
-    ended = step(Patient, done.snapshot, work_done(work.id, 2), life.clock.now())
+    ended = step(Patient, done.snapshot, work_done(work.id, 3), life.clock.now())
     assert isinstance(ended, Step)
     assert ended.snapshot.states == ("paid",)
 
@@ -287,6 +297,60 @@ def test_nothing_is_stranded() -> None:
         hurry = begun.to(rejected, by="employee")
 
     assert seen(Life(Stuck), Trap).fitness == "same"
+
+
+class Waits(Statechart, name="Post"):
+    """Can be sent at any time."""
+
+    draft, sent = State(initial=True), Final()
+    send = draft.to(sent)
+
+
+def newer(**rows: Any) -> Charted:
+    """Version 2 of the same, with other rows."""
+    made: Any = types.new_class(
+        "Post",
+        (Statechart,),
+        {"name": "Post", "version": 2, "upgrades": {1: Upgrade()}},
+        lambda namespace: namespace.update(rows),
+    )
+    return chart_of(made)
+
+
+def posts(guard: str) -> dict[str, Charted]:
+    """Charts whose only exits have this guard, by what they wait for."""
+    found = {}
+    for kind in ("event", "payload", "timer", "stay"):
+        draft, sent = State(initial=True), Final()
+        rows: dict[str, Any] = {"draft": draft, "sent": sent}
+        if kind == "timer":
+            rows["send"] = draft.after("1h").to(sent, when=guard)
+        else:
+            rows["send"] = draft.to(sent, when=guard, takes=Claim if kind == "payload" else None)
+        if kind == "stay":
+            rows["note"] = draft.stay(do=count("notes"))
+        found[kind] = newer(**rows)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["event", "payload", "timer", "stay"])
+def test_exits_whose_guards_never_hold_strand_an_instance(kind: str) -> None:
+    """Whatever would fire them: a row that can never be taken leads nowhere."""
+    view = seen(Life(Waits), posts("1 == 2")[kind])
+    assert (view.fitness, view.possible) == ("stranded", False)
+    assert "draft" in view.problems[0]
+    assert seen(Life(Waits), posts("1 == 1")[kind]).possible
+
+
+def test_a_guard_that_contradicts_the_context_strands_where_nothing_changes_it() -> None:
+    """A field that nothing can change any more decides; one that a row may change does not."""
+    charts = posts("paid == true")
+    life = Life(Waits, context={"paid": False})
+    assert seen(life, charts["timer"]).fitness == "stranded"
+    assert seen(life, charts["stay"]).possible
+    assert seen(Life(Waits, context={"paid": True}), charts["timer"]).possible
+    assert seen(life, posts("_event.data.paid == true")["timer"]).possible
+    assert seen(life, posts("counters.errors == 0")["timer"]).possible
 
 
 def test_a_function_chooses_the_state() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from headway import Ask, Event, Final, State, Statechart, Upgrade, any_live
 from headway.actions import spawn
-from headway.engine.upgrade import undo, upgrade
-from headway.engine.upgrade_rehearsal import rehearse
+from headway.engine.upgrade.rehearsal import rehearse
+from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.errors import ChartChangedError, StoreUnavailableError, UnknownChartError, UpgradeError
 from headway.statechart.snapshot import claim_ask, person, work_done
 from headway.store.port import AskQuery, Claim
@@ -61,12 +61,12 @@ def test_an_upgrade_brings_everything_along(played: Played) -> None:
             assert {(ask.state, ask.deadline, ask.opened_at) for ask in inbox} == {
                 ("check", begun + timedelta(days=3), begun)
             }
-            [item, *_] = await engine.store.claim_work(Claim(worker="w", queues=("default",), limit=1))
+            [item, *_] = await engine.store.claim_work(Claim("w", ("default",), 1, engine.charts.versions))
             await went(engine.send(T, item.instance, work_done(item.id, item.attempt)))
             await went(engine.send(T, "e1", Event("approve", by=BOB)))
             assert len(await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))) == 2
             world.clock.advance("20d")
-            due = await engine.store.due_timers(100)
+            due = await engine.store.due_timers(100, engine.charts.versions)
             assert {timer.event for timer in due} >= {"after.draft.stale", "deadline.check"}
             born = await went(engine.create(T, "new", "Expense"))
             assert born.version == 2
@@ -106,9 +106,9 @@ def test_a_claim_and_an_upgrade_in_one_transaction_both_hold(played: Played) -> 
         await world.fill(3)
         async with world.engine(Expense, Renamed) as engine:
             ask = (await engine.get(T, "e1")).asks["review"].id
-            until = world.clock.now() + timedelta(hours=1)
+            claim = claim_ask(ask, timedelta(hours=1), BOB)
             claimed, upgraded = await asyncio.gather(
-                went(engine.send(T, "e1", claim_ask(ask, until, BOB))), went(engine.upgrade(T, "e1", 2))
+                went(engine.send(T, "e1", claim)), went(engine.upgrade(T, "e1", 2))
             )
             assert (claimed.version, upgraded.version) == (1, 2)
             row = await engine.store.ask((T, ask))
@@ -163,7 +163,7 @@ def test_a_send_during_an_upgrade_is_never_lost(played: Played) -> None:
 
 def test_an_upgrade_that_was_interrupted_goes_on(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is upgraded stays so, nothing is upgraded twice, and the second run does the rest."""
-    monkeypatch.setattr("headway.engine.upgrade_versions.PAGE", 4)
+    monkeypatch.setattr("headway.engine.upgrade.versions.PAGE", 4)
 
     async def scenario(world: World) -> None:
         await world.fill(12)

@@ -7,7 +7,7 @@ from typing import Any
 from headway import Event
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
-from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
 from headway.statechart.chart import Charted
 from headway.store.address import store_at
 from headway.testing import FakeClock

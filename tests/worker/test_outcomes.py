@@ -10,7 +10,7 @@ import pytest
 from pydantic import BaseModel
 
 from headway import Event, Final, State, Statechart, View, agent
-from headway.codec import encode
+from headway.codec import DEEPEST, encode
 from headway.errors import InputError
 from headway.statechart.snapshot import Actor
 from headway.testing.store_contract.place import work as work_row
@@ -123,6 +123,27 @@ ENDS: list[tuple[Callable[[Work], Any], str, Any]] = [
     (raising(asyncio.CancelledError("inside")), "failed", {"code": "CancelledError", "message": "inside"}),
     (raising(SystemExit(3)), "failed", {"code": "SystemExit", "message": "3"}),
 ]
+
+
+async def test_a_result_that_is_too_deep_fails_the_work(world: World) -> None:
+    """A result, a checkpoint and progress have the limit of all JSON that comes in, and what fits is kept."""
+    deep: Any = []
+    for _ in range(DEEPEST):
+        deep = [deep]
+
+    async def handler(work: Work) -> object:
+        with pytest.raises(InputError, match="levels deep"):
+            await work.checkpoint(deep)
+        with pytest.raises(InputError, match="levels deep"):
+            work.progress(0.5, data={"x": deep})
+        return deep
+
+    async with world.engine() as engine:
+        await begun(engine, "a")
+        await worked(world.worker(engine, handling(handler)))
+        it = await where(engine)
+        assert (it.states, it.context["brought"]["code"]) == (("failed",), "bad_result")
+        assert "levels deep" in it.context["brought"]["message"]
 
 
 @pytest.mark.parametrize(("handler", "state", "brought"), ENDS)

@@ -199,7 +199,7 @@ async def test_heartbeats_keep_the_lease(everywhere: World) -> None:
         for _ in range(30):
             everywhere.clock.advance("10s")
             await worker.beat()
-        assert await engine.store.expired_work(10) == []
+        assert await engine.store.expired_work(10, engine.charts.versions) == []
         assert breakable.calls.count("extend_leases") == 30
         gate.opened.set()
         await worker.settled()
@@ -217,7 +217,7 @@ async def test_a_worker_that_lost_its_lease_can_finish_nothing(everywhere: World
         )
         await at_the_gate(first, gates[0])
         everywhere.clock.advance("91s")
-        [lost] = await there.store.expired_work(10)
+        [lost] = await there.store.expired_work(10, there.charts.versions)
         await sent(there, "a", work_lost(lost.id, lost.attempt))
         everywhere.clock.advance("5s")
         await at_the_gate(second, gates[1])

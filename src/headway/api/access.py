@@ -14,7 +14,8 @@ from headway.api.keyring import NEVER, Keyring, parts_of, valid_until
 from headway.api.pace import Pace
 from headway.api.problems import Problem
 from headway.codec import Value
-from headway.statechart.snapshot import Actor
+from headway.statechart.identity import normal_id
+from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.keys import keys_of
 from headway.store.port import Store
 from headway.store.rows import KeyRow
@@ -203,4 +204,8 @@ def _over(key: KeyRow, until: datetime | None, now: datetime) -> str | None:
         return "secret"
     if key.revoked_at is not None:
         return "revoked"
+    if normal_id(key.actor) != key.actor:  # made before ids that look like others were refused
+        return "actor id"
+    if is_reserved(caller_of(key).actor):
+        return "reserved"
     return "expired" if until is not None and until <= now else None

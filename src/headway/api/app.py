@@ -27,13 +27,15 @@ from headway.api import (
 from headway.api.access import Access
 from headway.api.answers import problem_response, validation_problem
 from headway.api.depends import decoded_path
+from headway.api.failures import FAILURES
 from headway.api.front import Front
 from headway.api.limits import Limits
 from headway.api.openapi import document_of
 from headway.api.problems import Problem, problem_of
 from headway.api.routes import allowed_methods, body_of, known_query
 from headway.api.seals import Seals
-from headway.engine.service import LOG
+from headway.api.streams import Handshakes, Streams
+from headway.drawing import Drawings
 from headway.errors import HeadwayError
 from headway.node import Node
 
@@ -78,17 +80,19 @@ def application(
         },
     )
     app.state.node, app.state.access = node, access
+    app.state.drawings = Drawings()
     app.state.seals = Seals(node.engine.store)
+    limits = limits or Limits()
+    app.state.streams, app.state.handshakes = Streams(limits), Handshakes(limits)
     for router in (*ROUTERS, *routers):
         app.include_router(router)
     app.openapi = cache(lambda: document_of(app))  # type: ignore[method-assign]  # FastAPI's own way
-    return Front(app, limits or Limits())
+    return Front(app, limits)
 
 
 async def _tell(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
-    if problem.code == "internal":
-        LOG.error("%s %s failed", request.method, request.scope["path"], exc_info=error)
+    FAILURES.tell(error, problem, f"{request.method} {request.scope['path']}")
     return problem_response(problem, request.scope["path"])
 
 

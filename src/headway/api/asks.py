@@ -11,9 +11,19 @@ from starlette.responses import Response
 
 from headway.api import shapes
 from headway.api.answers import json_response
-from headway.api.caller import Caller
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
+from headway.api.depends import (
+    PER_PAGE,
+    ActorId,
+    Cursor,
+    Here,
+    Limit,
+    RequestId,
+    Strict,
+    Who,
+    fitting_rows,
+    needs,
+)
 from headway.api.hot import shown
 from headway.api.keyring import MOST_ROLES
 from headway.api.problems import Problem, problem_of
@@ -22,9 +32,8 @@ from headway.codec import decode
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
 from headway.engine.orders import Answer
 from headway.errors import InputError, LinkError
-from headway.node import Node
-from headway.statechart.refusal import Refusal, allowed_now
-from headway.statechart.snapshot import Actor
+from headway.statechart.refusal import Refusal
+from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.rows import AskRow
 
 router = APIRouter(prefix="/v1/asks", tags=["asks"])
@@ -67,8 +76,8 @@ class AskWithForm(AskShown):
 
     form: dict[str, Any] | None
     yours: list[str] = Field(
-        description="The answers that are open to the caller, by a role or because the ask was passed on to "
-        "them. Claims, duties and conditions are looked at when the answer comes."
+        description="The answers that roles, delegation and duties leave open to the caller. Without one the "
+        "caller can neither claim nor delegate the ask. Claims and guards are checked when it is answered."
     )
 
 
@@ -90,7 +99,7 @@ class ClaimBody(Strict):
 class DelegationBody(Strict):
     """To whom an ask is passed on: the id of a person, who alone may answer then."""
 
-    to: Text = Field(description="The person's id.")
+    to: ActorId = Field(description="The person's id.")
 
 
 class AnswerBody(Strict):
@@ -104,8 +113,8 @@ class AnswerBody(Strict):
 class NewLinkBody(Strict):
     """For whom a link is, and for how long."""
 
-    person: Text = Field(description="The person's id: whoever has the link answers as this person.")
-    roles: Annotated[list[Text], Field(max_length=MOST_ROLES)] = Field(
+    person: ActorId = Field(description="The person's id: whoever has the link answers as this person.")
+    roles: Annotated[list[ActorId], Field(max_length=MOST_ROLES)] = Field(
         [], description="Those that the chart asks for. A few: they all stand in the link."
     )
     lasts: LinkLasts = Field(
@@ -148,13 +157,15 @@ MOVED: dict[str, Any] = {"response_model": shapes.Standing, "dependencies": [nee
 
 @router.get("", operation_id="list_asks", dependencies=[needs("read")])
 async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> Inbox:
-    """The open asks that the caller may answer, by a role or because they were passed on to the caller."""
+    """The open asks that the caller may answer by role and duties, or that were delegated to the caller.
+
+    A page may hold fewer than `limit` though there is a `next` one.
+    """
     after = None if cursor is None else cursor_place("asks", str, cursor)
-    rows, more = await paged(
-        lambda most: node.asks.inbox(caller.tenant, caller.actor, after=after, limit=most),
-        limit,
-        lambda row: cursor_text("asks", row.id),
-    )
+    rows, last = await node.asks.inbox_page(caller.tenant, caller.actor, after=after, limit=limit)
+    if (count := fitting_rows(rows)) < len(rows):
+        rows, last = rows[:count], rows[count - 1].id
+    more = None if last is None else cursor_text("asks", last)
     return Inbox(items=[AskShown(**_ask(row)) for row in rows], next=more)
 
 
@@ -162,8 +173,8 @@ async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = P
 async def get_ask(id: Id, caller: Who, node: Here) -> AskWithForm:  # noqa: A002 - the name in the path
     """One ask of the caller's tenant, open or closed, with its form."""
     row = await node.asks.get(caller.tenant, id)
-    form, yours = await node.asks.form(row), await _yours(node, caller, row)
-    return AskWithForm(**_ask(row), form=form, yours=yours)
+    form, yours = await node.asks.form(row), await node.asks.yours(row, caller.actor)
+    return AskWithForm(**_ask(row), form=form, yours=[*yours])
 
 
 @router.post("/{id}/claim", operation_id="claim_ask", **MOVED)
@@ -245,6 +256,8 @@ async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLi
     if row.closed_at is not None:
         raise Problem("late", f"the ask {id} is closed")
     person = Actor(body.person, "person", frozenset(body.roles))
+    if is_reserved(person):
+        raise wrong("body.person", "it is reserved for the engine")
     try:
         token = await node.asks.link(caller.tenant, id, for_=person, lasts=body.lasts)
         made, _ = await node.asks.open_link(token)
@@ -296,20 +309,6 @@ def _ask(row: AskRow) -> dict[str, Any]:
         "closed_by": row.closed_by,
         "closed_event": row.closed_event,
     }
-
-
-async def _yours(node: Node, caller: Caller, row: AskRow) -> list[str]:
-    """The answers that are open to a caller."""
-    if row.closed_at is not None:
-        return []
-    if row.delegated_to is not None:
-        return [*row.answers] if row.delegated_to == caller.actor.id else []
-    snapshot = await node.engine.get(caller.tenant, row.instance)
-    chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
-    active = () if snapshot.ended else chart.configuration(snapshot.states)
-    allowed = allowed_now(chart, active, snapshot.asks)
-    theirs = {each.event for each in allowed if not each.by or not caller.actor.roles.isdisjoint(each.by)}
-    return [answer for answer in row.answers if answer in theirs]
 
 
 def _told(answer: Answer) -> Response:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from starlette.responses import Response
 
 from headway.api import shapes
 from headway.api.depends import Here, Who, needs
-from headway.drawing import draw
+from headway.drawing import Drawings
 from headway.statechart.chart import Chart
+from headway.statechart.drawings.mermaid import mermaid
 from headway.statechart.export import to_document
-from headway.statechart.mermaid import mermaid
 from headway.store.port import InstanceQuery
 
 PAGE = 500
@@ -44,9 +44,10 @@ async def as_mermaid(name: Name, node: Here) -> Response:
 
 
 @router.get("/{name}/diagram.svg", operation_id="draw_chart_as_svg", response_class=Response)
-async def as_svg(name: Name, node: Here) -> Response:
+async def as_svg(name: Name, node: Here, request: Request) -> Response:
     """The chart as a picture."""
-    return Response(await draw(node.engine.charts.newest(name)), media_type="image/svg+xml")
+    drawings: Drawings = request.app.state.drawings
+    return Response(await drawings.draw(node.engine.charts.newest(name)), media_type="image/svg+xml")
 
 
 @router.get("/{name}/counts", operation_id="count_instances")

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import select
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
+from typing import cast
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from headway.api.limits import Limits
+from headway.api.limits import Limits, raise_file_limit
 from headway.api.problems import PROBLEM_JSON, Problem
 
-RESERVE = 256
-"""Files for the database, the log and the outgoing connections."""
+ESTABLISHED = "headway.established"
+"""What a WebSocket's scope has a function under, to be called when it is known who has opened it."""
 SWEEP_SECONDS = 1.0
 LARGEST_HEAD = 65_536
 
@@ -25,15 +27,16 @@ class Connections:
     def __init__(self, limits: Limits, monotonic: Callable[[], float]) -> None:
         self.limits = limits
         self.draining = False
-        self.most = limits.connections or _most_files() - RESERVE
+        raise_file_limit()
+        self.most = limits.most_connections
         self.now = monotonic
         self.all_gone = asyncio.Event()
         self.all_gone.set()
-        self._open: set[Connection] = set()
-        self._waiting: dict[Connection, float] = {}
-        self._idle: dict[Connection, float] = {}
+        self._open: set[AnyConnection] = set()
+        self._waiting: dict[AnyConnection, float] = {}
+        self._idle: dict[AnyConnection, float] = {}
 
-    def opened(self, connection: Connection) -> None:
+    def opened(self, connection: AnyConnection) -> None:
         """Take one more; the one that has been silent for longest makes room for it."""
         self._open.add(connection)
         self.all_gone.clear()
@@ -43,24 +46,24 @@ class Connections:
                 next(iter(self._waiting)) if len(self._waiting) > 1 else next(iter(self._idle), connection)
             )
 
-    def closed(self, connection: Connection) -> None:
+    def closed(self, connection: AnyConnection) -> None:
         """One less."""
         self._open.discard(connection)
         if not self._open:
             self.all_gone.set()
         self.is_served(connection)
 
-    def waits(self, connection: Connection) -> None:
+    def waits(self, connection: AnyConnection) -> None:
         """The service waits from now on: for a request, for the rest of it, or for its answer to be taken."""
         self.is_served(connection)
         self._waiting[connection] = self.now()
 
-    def rests(self, connection: Connection) -> None:
+    def rests(self, connection: AnyConnection) -> None:
         """A request is answered, and there is no other."""
         self.is_served(connection)
         self._idle[connection] = self.now()
 
-    def is_served(self, connection: Connection) -> None:
+    def is_served(self, connection: AnyConnection) -> None:
         """A request is there and is not answered yet."""
         self._waiting.pop(connection, None)
         self._idle.pop(connection, None)
@@ -79,7 +82,7 @@ class Connections:
             await asyncio.sleep(SWEEP_SECONDS)
             self.sweep()
 
-    def _close(self, connection: Connection) -> None:
+    def _close(self, connection: AnyConnection) -> None:
         self.closed(connection)
         connection.transport.abort()
 
@@ -145,7 +148,7 @@ class Connection(HttpToolsProtocol):
         super().shutdown()
 
     def handle_websocket_upgrade(self) -> None:
-        """It goes on as something else."""
+        """It goes on as a WebSocketConnection, which is counted in its place."""
         self.keeper.closed(self)
         super().handle_websocket_upgrade()
 
@@ -161,15 +164,34 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
 
+class WebSocketConnection(WebSocketsSansIOProtocol):
+    """A WebSocket: the service waits for it until it is known who has opened it, and again at its end."""
+
+    keeper: Connections
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It takes the place of the connection that asked for it."""
+        super().connection_made(transport)
+        self.keeper.opened(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self.keeper.closed(self)
+        super().connection_lost(exc)
+
+    async def run_asgi(self) -> None:
+        """Serve it; one whose peer does not close it in time is closed with those that are silent."""
+        scope: dict[str, object] = cast("dict[str, object]", self.scope)
+        scope[ESTABLISHED] = partial(self.keeper.is_served, self)
+        await super().run_asgi()
+        if not self.disconnected:
+            self.keeper.waits(self)
+
+
+AnyConnection = Connection | WebSocketConnection
+
+
 def _has_unread(transport: asyncio.Transport) -> bool:
     ready = select.poll()
     ready.register(transport.get_extra_info("socket").fileno(), select.POLLIN)
     return bool(ready.poll(0))
-
-
-def _most_files() -> int:
-    """As many files as the process may have open; it takes what it may have."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    return hard

@@ -8,21 +8,53 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 from fastapi import Depends, Query
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import Strict as Strictness
 from starlette.requests import HTTPConnection, Request
 
 from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.problems import Problem
-from headway.api.requests import REQUEST, request_key
+from headway.api.requests import KEYED, REQUEST, request_key
 from headway.api.seals import Seal, Seals
+from headway.codec import encode
+from headway.engine.once import Request as KeyedRequest
+from headway.errors import InputError
 from headway.node import Node
+from headway.statechart.identity import LONGEST_ID, require_id
 
 T = TypeVar("T")
 MOST_PER_PAGE = 500
 PER_PAGE = 100
+MOST_BYTES = 5_000_000
+"""How large the rows of a page are together, unless it has one row only."""
+FIRST_ROWS, GROWTH = 20, 10
+"""A page is read with few rows first: all rows of a large page may be too much to hold."""
 NUL = "\x00"
+KEYED_REQUEST = "headway.request"
+"""Where the scope of a request with a key has what names it."""
+
+
+def _as_id(text: str) -> str:
+    try:
+        require_id("it", text)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+    return text
+
+
+NO_CONTROL = r"\x00-\x1f\x7f-\x9f"
+ActorId = Annotated[
+    str,
+    Field(
+        min_length=1,
+        max_length=LONGEST_ID,
+        # For readers of the schema: the validator says it in words, and knows more.
+        json_schema_extra={"pattern": rf"^[^\s{NO_CONTROL}]([^{NO_CONTROL}]*[^\s{NO_CONTROL}])?$"},
+    ),
+    AfterValidator(_as_id),
+]
+"""The id of an actor, a role or the name of a worker: see `headway.statechart.identity`."""
 
 
 class Strict(BaseModel):
@@ -97,17 +129,36 @@ def needs(scope: str) -> Any:
 
 
 def request_id_of(request: Request) -> str | None:
-    """The engine's request id for the caller's `Idempotency-Key`: what an event did is found again by it."""
+    """The engine's request id for the caller's `Idempotency-Key`: what an event did is found again by it.
+
+    A call that the engine alone repeats has the name of the request itself.
+    """
     key = request_key(dict(request.headers.raw))
-    return None if key is None else REQUEST + key
+    return None if key is None else (KEYED if keyed_request_of(request) is None else REQUEST) + key
 
 
 RequestId = Annotated[str | None, Depends(request_id_of)]
+
+
+def keyed_request_of(connection: HTTPConnection) -> KeyedRequest | None:
+    """The request, if it has a key: for a route that keeps its answer with what it does."""
+    request: KeyedRequest | None = connection.scope.get(KEYED_REQUEST)
+    return request
+
+
+Keyed = Annotated[KeyedRequest | None, Depends(keyed_request_of)]
 
 WHOLE = BeforeValidator(
     lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
 )
 """On a whole number in a body, after its bounds: JSON does not tell 1.0 from 1, so both are."""
+
+LARGEST_WHOLE = 2**53 - 1
+"""The largest whole number in a request: JavaScript knows it exactly, and a column holds it."""
+Ordinal = Annotated[int, Field(ge=1, le=LARGEST_WHOLE), WHOLE]
+"""A number in a body that counts from 1: an attempt, a version."""
+Change = Annotated[int, Field(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE), WHOLE]
+"""What a body adds to a counter, or takes from it."""
 
 Duration = Annotated[
     str,
@@ -144,8 +195,27 @@ Limit = Annotated[
 async def paged(
     read: Callable[[int], Awaitable[Sequence[T]]], limit: int, cursor_of: Callable[[T], str]
 ) -> tuple[Sequence[T], str | None]:
-    """A page of what `read` gives for a limit, and the cursor of the next one if there is one."""
-    rows = await read(limit + 1)
-    if len(rows) <= limit:
+    """A page of what `read` gives for a limit, and the cursor of the next one if there is one.
+
+    A page ends early when its rows are large together; it has one row at least.
+    """
+    count = min(FIRST_ROWS, limit)
+    while True:
+        rows = await read(count + 1)
+        fitting = fitting_rows(rows[:count])
+        if fitting < len(rows[:count]) or count == limit or len(rows) <= count:
+            break
+        count = min(GROWTH * count, limit)
+    if len(rows) <= fitting:
         return rows, None
-    return rows[:limit], cursor_of(rows[limit - 1])
+    return rows[:fitting], cursor_of(rows[fitting - 1])
+
+
+def fitting_rows(rows: Sequence[object]) -> int:
+    """How many rows make a page, by their sizes: one at least, if there is any."""
+    size = 0
+    for number, row in enumerate(rows):
+        size += len(encode(row))
+        if size > MOST_BYTES and number:
+            return number
+    return len(rows)

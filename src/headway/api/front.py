@@ -21,7 +21,8 @@ class Front:
         self.app, self.limits = app, limits
         app.state.stopping = asyncio.Event()
         self.hot = app.state.hot = Hot(app.state.node, app.state.access, limits.body)
-        self._repeats = Repeats(self._answer, app.state.node.engine, app.state.access)
+        state = app.state
+        self._repeats = Repeats(self._answer, state.node.engine, state.access, state.streams)
 
     def stop(self) -> None:
         """Be no longer ready, and let streams end: `state.stopping` tells them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from fastapi import APIRouter, Request
+from pydantic import Field
 
 from headway.api.depends import Here, Strict
 from headway.api.problems import Problem
@@ -20,10 +21,21 @@ class Health(Strict):
     status: Literal["alive"] = "alive"
 
 
+class UnknownVersion(Strict):
+    """A version that instances live by and this node does not know, with the living nodes that know it."""
+
+    chart: str
+    version: int
+    nodes: list[str] = Field(description="Empty: its instances stand still until a node that knows it runs.")
+
+
 class Readiness(Strict):
     """The service can answer."""
 
     status: Literal["ready"] = "ready"
+    unknown_versions: list[UnknownVersion] = Field(
+        [], description="What this node leaves to others, as of the last minute."
+    )
 
 
 @router.get("/health", operation_id="health")
@@ -38,4 +50,8 @@ async def ready(request: Request, node: Here) -> Readiness:
     if request.app.state.stopping.is_set():
         raise Problem("unavailable", "the service is about to stop", headers={"Retry-After": "5"})
     await node.engine.store.lease(PROBE)
-    return Readiness()
+    unknown = [
+        UnknownVersion(chart=each.chart, version=each.version, nodes=[*each.nodes])
+        for each in node.presence.unknown
+    ]
+    return Readiness(unknown_versions=unknown)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from typing import Literal
 from urllib.parse import urlsplit
@@ -28,19 +27,25 @@ class Hello(Value):
     parent: str | None = None
 
 
-async def hello_of(receive: Receive, patience: float) -> Hello | None:
-    """The first message; None when there is nobody any more. Raises Problem 408 and 422, and InputError."""
-    try:
-        async with asyncio.timeout(patience):
-            message = await receive()
-    except TimeoutError:
-        raise Problem("silent") from None
+async def hello_of(receive: Receive) -> Hello | None:
+    """The first message; None when there is nobody any more. Raises Problem 422, and InputError."""
+    message = await receive()
     if message["type"] == "websocket.disconnect":
         return None
     text = message.get("text")
     if text is None or len(text) > LONGEST_HELLO:
         raise Problem("invalid", f"a hello is a text of at most {LONGEST_HELLO:,} characters")
     return decode(Hello, text)
+
+
+def credential_of(headers: Headers, hello: Hello) -> str | None:
+    """Who a reader says it is, as the text of the header; raises Problem 400 if it says so in two ways."""
+    given = headers.get("authorization")
+    if hello.token is None:
+        return given
+    if given is not None:
+        raise Problem("doubled_header", "the hello has a token beside the header Authorization")
+    return f"Bearer {hello.token}"
 
 
 def must_be_own_page(headers: Headers, allowed: Collection[str]) -> None:

@@ -15,9 +15,11 @@ from starlette.types import Receive, Scope, Send
 from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.depends import decoded_name, require
+from headway.api.failures import FAILURES
 from headway.api.problems import PROBLEM_JSON, Problem, problem_of
 from headway.api.requests import (
-    REQUEST,
+    KEYED,
+    REPLAYED,
     expected_seq,
     headers_of,
     parsed,
@@ -28,7 +30,7 @@ from headway.api.requests import (
 )
 from headway.codec import Value, encode
 from headway.engine.orders import Answer, Receipt, parent_named
-from headway.engine.service import LOG
+from headway.engine.replay import listening
 from headway.errors import InputError
 from headway.node import Node
 from headway.statechart.refusal import Refusal
@@ -76,7 +78,6 @@ class Hot:
 
     def __init__(self, node: Node, access: Access, limit: int) -> None:
         self._node, self._engine, self._access, self._limit = node, node.engine, access, limit
-        self._in_flight: set[tuple[str, str]] = set()
 
     def route(self, path: bytes) -> Route | None:
         """What serves a POST to a path, if it is one of these routes."""
@@ -96,7 +97,7 @@ class Hot:
             headers = headers_of(scope["headers"])
             caller = await self._caller(headers)
             body = await read_body(receive, headers, self._limit)
-            answer = await route[0](route[1], caller, headers, body)
+            answer = await self._answer(route, caller, headers, body)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             answer = told(error, scope["path"])
         await reply(send, answer)
@@ -110,9 +111,24 @@ class Hot:
             headers = headers_of(raw)
             caller = await self._caller(headers)
             require_json(headers, body)
-            return await route[0](route[1], caller, headers, body)
+            return await self._answer(route, caller, headers, body)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
             return told(error, path.decode("ascii", "replace"))
+
+    async def _answer(self, route: Route, caller: Caller, headers: Headers, body: bytes) -> Reply:
+        if b"idempotency-key" not in headers:
+            return await route[0](route[1], caller, headers, body)
+        with listening() as replay:
+            try:
+                answer = await route[0](route[1], caller, headers, body)
+            except Problem as problem:
+                if replay.happened:
+                    name, value = REPLAYED
+                    problem.headers[name.decode()] = value.decode()
+                raise
+        if replay.happened:
+            answer[2].append(REPLAYED)
+        return answer
 
     async def _caller(self, headers: Headers) -> Caller:
         authorization = headers.get(b"authorization")
@@ -126,34 +142,23 @@ class Hot:
         if sent.reason is not None and "\x00" in sent.reason:
             raise wrong("body.reason", "it holds no NUL")
         event = Event(sent.event, sent.data, by=caller.actor, reason=sent.reason)
-        key = request_key(headers)
-        if key is None:
-            answer = await self._engine.send(
-                caller.tenant, instance, event, expected_seq=expected_seq(headers)
-            )
-        else:
-            with InFlight(self._in_flight, (caller.tenant, key)):
-                answer = await self._engine.send(
-                    caller.tenant,
-                    instance,
-                    event,
-                    request_id=REQUEST + key,
-                    expected_seq=expected_seq(headers),
-                )
+        answer = await self._engine.send(
+            caller.tenant,
+            instance,
+            event,
+            request_id=_request_id(headers),
+            expected_seq=expected_seq(headers),
+        )
         return standing(answer, 200)
 
     async def _create(self, _name: bytes, caller: Caller, headers: Headers, body: bytes) -> Reply:
         new = parsed(NewInstance, body)
         _check_name(new.id)
-        tenant, key = self._node.tenant(caller.tenant), request_key(headers)
+        tenant = self._node.tenant(caller.tenant)
         try:
-            if key is None:
-                answer = await tenant.create(new.chart, new.id, new.context, by=caller.actor)
-            else:
-                with InFlight(self._in_flight, (caller.tenant, key)):
-                    answer = await tenant.create(
-                        new.chart, new.id, new.context, by=caller.actor, request_id=REQUEST + key
-                    )
+            answer = await tenant.create(
+                new.chart, new.id, new.context, by=caller.actor, request_id=_request_id(headers)
+            )
         except InputError as error:
             raise Problem("context", str(error)) from error
         return standing(answer, CREATED)
@@ -165,23 +170,9 @@ def _check_name(name: str | None) -> None:
         raise wrong("body.id", 'it is not empty, not "." or "..", holds no NUL, and is no name for a child')
 
 
-class InFlight:
-    """A key of a request for as long as it is under way; raises Problem 409 when it is already."""
-
-    __slots__ = ("_all", "_key")
-
-    def __init__(self, everyone: set[tuple[str, str]], key: tuple[str, str]) -> None:
-        self._all, self._key = everyone, key
-
-    def __enter__(self) -> None:
-        """It begins."""
-        if self._key in self._all:
-            raise Problem("key_in_flight", headers={"Retry-After": "1"})
-        self._all.add(self._key)
-
-    def __exit__(self, *_: object) -> None:
-        """It is over."""
-        self._all.discard(self._key)
+def _request_id(headers: Headers) -> str | None:
+    key = request_key(headers)
+    return None if key is None else KEYED + key
 
 
 def standing(answer: Answer, status: int) -> Reply:
@@ -223,8 +214,7 @@ async def reply(send: Send, answer: Reply) -> None:
 def told(error: Exception, path: str) -> Reply:
     """The reply that tells of an error."""
     problem = problem_of(error)
-    if problem.code == "internal":
-        LOG.error("POST %s failed", path, exc_info=error)
+    FAILURES.tell(error, problem, f"POST {path}")
     headers = [(b"content-type", PROBLEM_JSON.encode()), (b"cache-control", b"no-store")]
     headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in problem.headers.items()]
     return problem.status, problem.document(path), headers

@@ -14,6 +14,7 @@ from headway.api.live_limits import LiveLimits
 from headway.api.problems import Problem, problem_of
 from headway.api.seals import Seal, Seals
 from headway.api.shown import Beat, Frames
+from headway.api.streams import Slot, Streams
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.tail import Tail
@@ -39,6 +40,7 @@ class Hub:
         tail: Tail,
         access: Access,
         *,
+        streams: Streams,
         seals: Seals,
         stopping: asyncio.Event,
         limits: LiveLimits | None = None,
@@ -46,10 +48,11 @@ class Hub:
         """When `stopping` is set, all readers are let go, each with its cursor."""
         self.limits = limits or LiveLimits()
         self._engine, self._tail, self._access, self._stopping = engine, tail, access, stopping
-        self._seals = seals
-        self._frames = Frames()
+        self._streams, self._seals = streams, seals
+        self._frames = Frames(engine.charts)
         self._feeds: dict[Wanted, Feed] = {}
         self._sessions: dict[Reader, Session] = {}
+        self._slots: dict[Reader, Slot] = {}
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -68,7 +71,7 @@ class Hub:
     ) -> Reader:
         """A reader for whoever has this credential, from a cursor or from now on.
 
-        Events have all the `properties`. Raises Problem 401, 403 and 422, UnknownInstanceError and
+        Events have all the `properties`. Raises Problem 401, 403, 422 and 429, UnknownInstanceError and
         UnknownChartError.
         """
         caller = await self.admit(authorization)
@@ -76,12 +79,13 @@ class Hub:
         cursor = None if after is None else seal.cursor(after)
         wanted = Wanted(caller.tenant, **properties)
         await self._check(wanted)
+        slot = self._streams.take(caller)
         feed = self._feed(wanted, seal)
         session = Session(authorization, caller.tenant)
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
         reader = Reader(feed, self.limits)
         feed.readers.add(reader)
-        self._sessions[reader] = session
+        self._sessions[reader], self._slots[reader] = session, slot
         try:
             await feed.opened()
             if cursor is None:
@@ -102,6 +106,8 @@ class Hub:
         feed.leave(reader)
         feed.readers.discard(reader)
         self._sessions.pop(reader, None)
+        if (slot := self._slots.pop(reader, None)) is not None:
+            slot.release()
         if not feed.readers and self._feeds.get(feed.wanted) is feed:
             del self._feeds[feed.wanted]
             feed.close()

@@ -1,40 +1,47 @@
-"""Requests that come again: the first answer is kept and told again, byte for byte."""
+"""Requests with a key: the first answer is kept, and a repeat gets it, byte for byte.
+
+A route that changes something by one transaction of its own keeps the answer in it (`headway.engine.once`). A
+call that is one of the engine's has its answer kept by the engine. Any other answer is kept when it is known.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
-from datetime import UTC, datetime, timedelta
+from collections.abc import Generator
+from contextlib import suppress
+from datetime import timedelta
 from hashlib import sha256
-from typing import Protocol
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headway.api.access import Access
 from headway.api.caller import Caller
+from headway.api.depends import KEYED_REQUEST
+from headway.api.kept import Kept, kept_text, spent
 from headway.api.problems import Problem
-from headway.codec import Value, decode, encode, fingerprint
+from headway.api.requests import KEYED, REPLAYED
+from headway.api.streams import Streams
+from headway.codec import decode, fingerprint
 from headway.engine.engine import Engine
+from headway.engine.once import Request, run_once
 from headway.engine.orders import DAY, HOUR
-from headway.store.port import Changes, Found, Reads
+from headway.engine.replay import listening
+from headway.errors import InputError, RequestReusedError
+from headway.store.port import Changes, Command, Found, Reads
 from headway.store.rows import Key, RequestRow
 
 IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
-NAME = "answer:"
 CREATED, LOWEST_ERROR, CONFLICT = 201, 400, 409
-HOLDS_SECRET = re.compile(r"/v1/keys(/[^/]+/rotate)?|/v1/asks/[^/]+/link")
-"""Routes whose answers hold secrets: that they were given is kept, they are not."""
+BY_ENGINE = re.compile(r"/v1/instances/[^/]+/cancel|/v1/asks/[^/]+/(claim|release|delegate|answer)")
+"""Routes that make one call to the engine, which gets the key and keeps the answer with the effect."""
+LINK = re.compile(r"/v1/asks/[^/]+/link")
+"""The route whose answer is a secret that nobody stores: that it was given is kept, it is not."""
 OWN_HEADERS = frozenset({b"content-type", b"location", b"etag", b"cache-control"})
-
-
-class Kept(Value):
-    """An answer as it is stored."""
-
-    status: int
-    headers: list[tuple[str, str]]
-    body: bytes
 
 
 class Lookup(Protocol):
@@ -45,6 +52,8 @@ class Lookup(Protocol):
 
 
 _LOOKUPS: WeakKeyDictionary[Engine, list[Lookup]] = WeakKeyDictionary()
+_UNDER_WAY: WeakKeyDictionary[Engine, dict[Key, asyncio.Future[None]]] = WeakKeyDictionary()
+"""The requests with keys that this process is answering."""
 
 
 def lookups_of(engine: Engine) -> list[Lookup]:
@@ -58,53 +67,98 @@ class Repeats:
     That is 24 hours when it makes something new, an hour when its path names what it moves or it is refused.
     """
 
-    def __init__(self, app: ASGIApp, engine: Engine, access: Access) -> None:
-        self._app, self._store, self._access = app, engine.store, access
+    def __init__(self, app: ASGIApp, engine: Engine, access: Access, streams: Streams) -> None:
+        self._app, self._store, self._access, self._streams = app, engine.store, access, streams
         self._tally, self._lookups = engine.tally, lookups_of(engine)
+        self._under_way = _UNDER_WAY.setdefault(engine, {})
 
     async def serve(self, scope: Scope, receive: Receive, send: Send, *, key: str, body: bytes) -> None:
-        """Answer; raises Problem 409 while the first request is under way, and 422 for another one."""
+        """Answer; a repeat waits for the first answer, and counts as a stream meanwhile.
+
+        Raises Problem 409 while another process answers the first request, 422 when the key is that of
+        another request, and 429 when the caller has too many streams.
+        """
+        if BY_ENGINE.fullmatch(scope["path"]):
+            await self._by_engine(scope, receive, send)
+            return
         authorization = dict(scope["headers"])[b"authorization"].decode("latin-1")
         caller = scope["headway.caller"] = await self._access.caller(authorization)
-        name, asked = (caller.tenant, NAME + key), _asked(scope, caller, body)
-        if await self._told_again(scope, name, asked, send):
+        request = Request((caller.tenant, KEYED + key), _asked(scope, caller, body))
+        while not await self._told_again(scope, request, send):
+            if (first := self._under_way.get(request.name)) is not None:
+                with self._streams.take(caller):
+                    await asyncio.wait({first})
+                continue
+            kept = await self._alone(scope, receive, request)
+            # Only now: who was refused may correct the request and send it under the same key at once.
+            await _send(send, kept, is_repeat=request.is_repeat)
             return
-        holder = secrets.token_hex(8)
-        if not await self._store.hold([name], holder, IN_FLIGHT):
-            raise Problem("key_in_flight", headers={"Retry-After": "1"})
-        try:
-            if await self._told_again(scope, name, asked, send):
-                return
-            self._tell_lookups(scope, is_hit=False)
-            kept = await self._first(scope, receive, name=name, asked=asked)
-        finally:
-            await self._store.let_go([name], holder)
-        # Only now: who was refused may correct the request and send it under the same key at once.
-        await _send(send, kept)
 
-    async def _told_again(self, scope: Scope, name: Key, asked: str, send: Send) -> bool:
-        known = Known(name)
+    async def _by_engine(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with listening() as replay:
+
+            async def tell(message: Message) -> None:
+                if message["type"] == "http.response.start" and replay.happened:
+                    message["headers"] = [*message["headers"], REPLAYED]
+                await send(message)
+
+            await self._app(scope, receive, tell)
+
+    async def _told_again(self, scope: Scope, request: Request, send: Send) -> bool:
+        if (kept := await self._known(scope, request)) is None:
+            return False
+        await _send(send, kept, is_repeat=True)
+        return True
+
+    async def _known(self, scope: Scope, request: Request) -> Kept | None:
+        """The answer that is kept for a request; raises Problem 422 when the key is that of another one."""
+        known = Known(request.name)
         await self._store.run(known)
         if known.row is None:
-            return False
-        if known.row.body != asked:
+            return None
+        if known.row.body != request.asked:
             raise Problem("key_reused")
         self._tally["replayed"] += 1
         self._tell_lookups(scope, is_hit=True)
-        await _send(send, decode(Kept, known.row.answer))
-        return True
+        request.is_repeat = True
+        return decode(Kept, known.row.answer)
 
-    async def _first(self, scope: Scope, receive: Receive, *, name: Key, asked: str) -> Kept:
-        """The answer to a request that is new, kept if it is one to keep."""
+    async def _alone(self, scope: Scope, receive: Receive, request: Request) -> Kept:
+        """The answer to a request that no other one with this key, in any process, is waiting for."""
+        done = self._under_way[request.name] = asyncio.get_running_loop().create_future()
+        holder = secrets.token_hex(8)
+        try:
+            if not await self._store.hold([request.name], holder, IN_FLIGHT):
+                raise Problem("key_in_flight", headers={"Retry-After": "1"})
+            try:
+                return await self._answered(scope, receive, request)
+            finally:
+                await self._store.let_go([request.name], holder)
+        finally:
+            del self._under_way[request.name]
+            done.set_result(None)
+
+    async def _answered(self, scope: Scope, receive: Receive, request: Request) -> Kept:
+        if (kept := await self._known(scope, request)) is not None:
+            return kept  # another process has let go of it a moment ago
+        self._tell_lookups(scope, is_hit=False)
+        return await self._first(scope, receive, request)
+
+    async def _first(self, scope: Scope, receive: Receive, request: Request) -> Kept:
+        """The answer to a request that is new, kept if it is one to keep and is not kept yet."""
         answer = Recorder()
+        scope[KEYED_REQUEST] = request
         await self._app(scope, receive, answer)
-        kept = answer.kept()
-        if kept.status < LOWEST_ERROR or kept.status == CONFLICT:
-            secret = _holds_secret(scope["path"]) and kept.status != CONFLICT
-            told = _spent(scope["path"]) if secret else kept
-            lasts = _lasts(kept.status, moves=bool(scope.get("path_params")))
-            await self._store.run(Keeping(name, asked, encode(told).decode(), lasts))
-        return kept
+        given = answer.kept()
+        if request.is_repeat and request.answer is not None:
+            return decode(Kept, request.answer)
+        if request.answer is None and (given.status < LOWEST_ERROR or given.status == CONFLICT):
+            secret = LINK.fullmatch(scope["path"]) and given.status != CONFLICT
+            text = spent(scope["path"]) if secret else kept_text(given)
+            lasts = _lasts(given.status, moves=bool(scope.get("path_params")))
+            with suppress(RequestReusedError):  # another request had the key meanwhile; this one is done
+                await run_once(self._store, request, lambda: _only(text), lasts)
+        return given
 
     def _tell_lookups(self, scope: Scope, *, is_hit: bool) -> None:
         for tell in self._lookups:
@@ -156,25 +210,10 @@ class Known:
         return Changes()
 
 
-class Keeping:
-    """A unit that stores the answer of a key, for as long as it is to last."""
-
-    def __init__(self, name: Key, asked: str, answer: str, lasts: timedelta) -> None:
-        self._name, self._asked, self._answer, self._lasts = name, asked, answer, lasts
-        self._now = datetime.min.replace(tzinfo=UTC)
-
-    def begin(self) -> Reads:
-        """Ask for the time."""
-        return Reads(requests={self._name})
-
-    def take(self, found: Found) -> None:
-        """The time."""
-        self._now = found.now
-
-    def changes(self) -> Changes:
-        """The answer."""
-        row = RequestRow(*self._name, self._asked, self._answer, self._now + self._lasts)
-        return Changes(requests=[row])
+def _only(text: str) -> Generator[Command, Any, str]:
+    """A script that has nothing to do but to keep an answer."""
+    yield from ()
+    return text
 
 
 def _lasts(status: int, *, moves: bool) -> timedelta:
@@ -183,22 +222,21 @@ def _lasts(status: int, *, moves: bool) -> timedelta:
 
 
 def _asked(scope: Scope, caller: Caller, body: bytes) -> str:
-    """A fingerprint of the request."""
+    """A fingerprint of the request: the same for JSON that differs only in spaces and the order of keys."""
     query = scope["query_string"].decode("latin-1")
-    return sha256(fingerprint((scope["path"], query, caller.actor, body))).hexdigest()
+    asked = (scope["method"], scope["path"], query, caller.actor, _canonical(body))
+    return sha256(fingerprint(asked)).hexdigest()
 
 
-def _holds_secret(path: str) -> bool:
-    return HOLDS_SECRET.fullmatch(path) is not None
+def _canonical(body: bytes) -> bytes:
+    try:
+        return fingerprint(decode(object, body))
+    except InputError:
+        return body
 
 
-def _spent(path: str) -> Kept:
-    problem = Problem("secret_told")
-    return Kept(problem.status, [("content-type", "application/problem+json")], problem.document(path))
-
-
-async def _send(send: Send, kept: Kept) -> None:
+async def _send(send: Send, kept: Kept, *, is_repeat: bool) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in kept.headers]
-    headers.append((b"content-length", b"%d" % len(kept.body)))
+    headers += [(b"content-length", b"%d" % len(kept.body)), *([REPLAYED] if is_repeat else [])]
     await send({"type": "http.response.start", "status": kept.status, "headers": headers})
     await send({"type": "http.response.body", "body": kept.body})

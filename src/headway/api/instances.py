@@ -17,9 +17,10 @@ from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Sealed
 from headway.api.hot import shown
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import expected_seq
+from headway.clock import time_text
 from headway.codec import decode, to_data
 from headway.engine.engine import LONGEST_NAME
-from headway.engine.told import context_of, data_of
+from headway.engine.redaction import context_of, data_of
 from headway.errors import InternalError, UnknownInstanceError
 from headway.statechart.refusal import Refusal, allowed_now
 from headway.statechart.snapshot import Snapshot
@@ -121,8 +122,11 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
         return Response(status_code=304, headers=tag)
     snapshot = decode(Snapshot, row.snapshot)
     details = {name: getattr(snapshot, name) for name in DETAILS}
+    if not snapshot.ended:
+        node.engine.charts.known(snapshot.chart, snapshot.version)  # else nobody could say what may be shown
     details["context"] = context_of(snapshot, node.engine.charts)
-    return json_response({**summary(row), **details}, headers=tag)
+    times = {name: time_text(getattr(row, name)) for name in ("created_at", "updated_at")}
+    return json_response({**summary(row), **times, **details}, headers=tag)
 
 
 @router.get("/{instance}/allowed", operation_id="get_allowed_events", dependencies=[needs("read")])

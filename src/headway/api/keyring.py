@@ -14,8 +14,12 @@ from typing import NamedTuple, get_args
 from headway.api.caller import SCOPES
 from headway.clock import milliseconds
 from headway.codec import replace
+from headway.engine.once import Repeatable, run_command
+from headway.engine.orders import HOUR
 from headway.errors import InputError, StoreError, UnknownKeyError
-from headway.statechart.snapshot import Actor, Kind
+from headway.statechart.identity import require_id
+from headway.statechart.snapshot import Actor, Kind, is_reserved
+from headway.store.commands import AddKey, ChangeKey
 from headway.store.keys import KeyNoteQuery, KeyQuery, keys_of
 from headway.store.port import Store
 from headway.store.rows import KeyNoteRow, KeyRow
@@ -60,8 +64,12 @@ class Keyring:
         lasts: str | None = None,
         rate: int | None = None,
         by: str = "",
+        once: Repeatable[KeyRow] | None = None,
     ) -> NewKey:
-        """A new key by which an actor of a tenant calls; `rate` is in calls a second. Raises InputError."""
+        """A new key by which an actor of a tenant calls; `rate` is in calls a second.
+
+        Raises InputError; with `once`, RepeatedError and RequestReusedError, and then there is no new one.
+        """
         now = await self._store.now()
         text, secret = _new_secret()
         key = KeyRow(
@@ -79,7 +87,9 @@ class Keyring:
             expires_at=None if lasts is None else now + _span(lasts),
         )
         _check(key, scopes)
-        await self._keys.add(key, act(key, "made", now, by))
+        if is_reserved(actor):
+            raise InputError(f"the actor {actor.id} of the kind {actor.kind} is reserved for the engine")
+        await run_command(self._store, AddKey(key, act(key, "made", now, by)), _of(key, once))
         return NewKey(key, f"hw_{key.id}_{text}")
 
     async def get(self, tenant: str, key: str) -> KeyRow:
@@ -95,15 +105,26 @@ class Keyring:
         """A page of a tenant's keys, the oldest first; no tenant is all of them."""
         return await self._keys.list(KeyQuery(tenant, after, limit))
 
-    async def rotate(self, tenant: str, key: str, *, overlap: str = OVERLAP, by: str = "") -> NewKey:
-        """Give a key a new secret; the one it had stays valid for the overlap. Raises UnknownKeyError."""
+    async def rotate(
+        self,
+        tenant: str,
+        key: str,
+        *,
+        overlap: str = OVERLAP,
+        by: str = "",
+        once: Repeatable[KeyRow] | None = None,
+    ) -> NewKey:
+        """Give a key a new secret; the one it had stays valid for the overlap.
+
+        Raises UnknownKeyError; with `once`, RepeatedError and RequestReusedError: then it has no new one.
+        """
         text, secret = _new_secret()
         span = _span(overlap)
 
         def rotated(row: KeyRow, now: datetime) -> KeyRow:
             return replace(row, secret=secret, old_secret=row.secret, old_until=now + span)
 
-        row = await self._change(tenant, key, rotated, what="rotated", by=by)
+        row = await self._change(tenant, key, rotated, what="rotated", by=by, once=once)
         return NewKey(row, f"hw_{row.id}_{text}")
 
     async def revoke(self, tenant: str, key: str, *, by: str = "") -> KeyRow:
@@ -139,7 +160,14 @@ class Keyring:
                 await self._store.let_go([FIRST_KEY], holder)
 
     async def _change(
-        self, tenant: str, key: str, changed: Callable[[KeyRow, datetime], KeyRow], *, what: str, by: str
+        self,
+        tenant: str,
+        key: str,
+        changed: Callable[[KeyRow, datetime], KeyRow],
+        *,
+        what: str,
+        by: str,
+        once: Repeatable[KeyRow] | None = None,
     ) -> KeyRow:
         """Change a key that somebody else may be changing too."""
         for _ in range(ATTEMPTS):
@@ -147,10 +175,16 @@ class Keyring:
             if row is None or row.tenant != tenant or row.revoked_at is not None:
                 raise UnknownKeyError(f"there is no key {key}")
             new = changed(row, now)
-            if await self._keys.change(new, act(row, what, now, by), was=row.secret):
+            command = ChangeKey(new, act(row, what, now, by), row.secret)
+            if await run_command(self._store, command, _of(new, once), lasts=HOUR, keeps=bool):
                 self._changed(key)
                 return new
         raise StoreError(f"the key {key} is being changed by others all the time")
+
+
+def _of(key: KeyRow, once: Repeatable[KeyRow] | None) -> Repeatable[bool] | None:
+    """What is kept of a request that makes this key, or changes it to this one."""
+    return None if once is None else Repeatable(once.request, lambda _: once.answer(key))
 
 
 def act(key: KeyRow, what: str, at: datetime, by: str) -> KeyNoteRow:
@@ -205,13 +239,13 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
         raise InputError("a key has at least one scope")
     if key.kind not in get_args(Kind):
         raise InputError(f"an actor is one of {', '.join(get_args(Kind))}, not {key.kind!r}")
-    if not key.tenant or not key.actor:
-        raise InputError("a key has a tenant and an actor")
+    require_id("the tenant of a key", key.tenant)
+    require_id("the actor of a key", key.actor)
+    for role in key.roles:
+        require_id("a role", role)
     if len(key.roles) > MOST_ROLES:
         raise InputError(f"an actor has at most {MOST_ROLES} roles")
-    if not all(key.roles) or max(map(len, (key.tenant, key.name, key.actor, *key.roles))) > LONGEST_TEXT:
-        raise InputError(
-            f"names and roles have at most {LONGEST_TEXT} characters, and a role has at least one"
-        )
+    if len(key.name) > LONGEST_TEXT:
+        raise InputError(f"the name of a key has at most {LONGEST_TEXT} characters")
     if key.rate is not None and not 1 <= key.rate <= HIGHEST_RATE:
         raise InputError(f"a rate is between 1 and {HIGHEST_RATE:,} calls a second")

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends, Path, Request
 from pydantic import BeforeValidator, Field
 
 from headway.api.access import Access
 from headway.api.caller import Scope
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, WHOLE, Cursor, Duration, Limit, Strict, Who, access_of, needs, paged
+from headway.api.depends import (
+    PER_PAGE,
+    WHOLE,
+    ActorId,
+    Cursor,
+    Duration,
+    Keyed,
+    Limit,
+    Strict,
+    Who,
+    access_of,
+    needs,
+    paged,
+)
+from headway.api.kept import spent
 from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey
+from headway.engine.once import Repeatable
+from headway.engine.once import Request as KeyedRequest
 from headway.statechart.snapshot import Actor, Kind
 from headway.store.rows import KeyNoteRow, KeyRow
 
@@ -20,7 +36,6 @@ router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin"
 
 Door = Annotated[Access, Depends(access_of)]
 Id = Annotated[str, Path(description="The key's id: the part between `hw_` and its secret.", max_length=400)]
-Name = Annotated[str, Field(min_length=1, max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")]
 
 
 def _whole(number: object) -> object:
@@ -38,10 +53,18 @@ Rate = Annotated[Calls, BeforeValidator(_whole, json_schema_input_type=Calls)]
 class ActorBody(Strict):
     """As whom the calls of a key act. Charts decide by kind and roles."""
 
-    id: Name = Field(description="Who it is, in histories.")
+    id: ActorId = Field(description="Who it is, in histories.")
     kind: Kind = Field("service", description="What it is: a chart may keep agents from something.")
-    roles: Annotated[list[Name], Field(max_length=MOST_ROLES)] = Field(
+    roles: Annotated[list[ActorId], Field(max_length=MOST_ROLES)] = Field(
         [], description="Those that charts ask for."
+    )
+
+
+class NewActorBody(ActorBody):
+    """As whom the calls of a new key act. `system` and `instance:…` are reserved for the engine."""
+
+    kind: Literal["person", "agent", "service"] = Field(
+        "service", description="What it is: a chart may keep agents from something."
     )
 
 
@@ -51,7 +74,7 @@ class NewKeyBody(Strict):
     name: Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")] = Field(
         "", description="What it is for, for people."
     )
-    actor: ActorBody
+    actor: NewActorBody
     scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)] = Field(
         description="What it may do; `admin` is all of it."
     )
@@ -117,7 +140,9 @@ class Notes(Strict):
 
 
 @router.post("", operation_id="make_key", status_code=201)
-async def make_key(body: NewKeyBody, caller: Who, access: Door) -> KeyWithSecret:
+async def make_key(
+    body: NewKeyBody, caller: Who, access: Door, *, request: Request, keyed: Keyed
+) -> KeyWithSecret:
     """Make a key for the caller's tenant. Its text is in this answer and nowhere else."""
     actor = Actor(body.actor.id, body.actor.kind, frozenset(body.actor.roles))
     made = await access.keyring.make(
@@ -128,6 +153,7 @@ async def make_key(body: NewKeyBody, caller: Who, access: Door) -> KeyWithSecret
         lasts=body.lasts,
         rate=body.rate,
         by=caller.actor.id,
+        once=_once(keyed, request),
     )
     return _with_secret(made)
 
@@ -155,11 +181,16 @@ async def rotate_key(
     id: Id,  # noqa: A002 - the name in the path
     caller: Who,
     access: Door,
+    *,
+    request: Request,
+    keyed: Keyed,
     body: RotationBody | None = None,
 ) -> KeyWithSecret:
     """Give a key a new secret. The old one stays valid for the overlap, so that no caller is cut off."""
     overlap = (body or RotationBody()).overlap
-    return _with_secret(await access.keyring.rotate(caller.tenant, id, overlap=overlap, by=caller.actor.id))
+    once = _once(keyed, request)
+    made = await access.keyring.rotate(caller.tenant, id, overlap=overlap, by=caller.actor.id, once=once)
+    return _with_secret(made)
 
 
 @router.post("/{id}/revoke", operation_id="revoke_key")
@@ -201,6 +232,12 @@ def _shown(row: KeyRow) -> dict[str, Any]:
         "revoked_at": row.revoked_at,
         "used_at": row.used_at,
     }
+
+
+def _once(keyed: KeyedRequest | None, request: Request) -> Repeatable[KeyRow] | None:
+    """What is kept of a request that makes a secret: that it was carried out, and for which key."""
+    path: str = request.scope["path"]
+    return None if keyed is None else Repeatable(keyed, lambda key: spent(path, key=key.id))
 
 
 def _with_secret(made: NewKey) -> KeyWithSecret:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import resource
+
 from headway.codec import Value
+
+RESERVE = 256
+"""Files for the database, the log and the outgoing connections."""
+MOST_FILES = 1 << 20
+"""Where the system sets no limit to the files of a process."""
 
 
 class Limits(Value):
-    """How much the service takes of one request, and of all connections."""
+    """How much the service takes of one request, and of all connections of one process."""
 
     body: int = 1_000_000
     """The largest body, in bytes."""
@@ -16,3 +23,56 @@ class Limits(Value):
     """How long a connection may say nothing between requests."""
     connections: int | None = None
     """How many connections at once; by default as many as the process may have files open, less a reserve."""
+    streams: int | None = None
+    """How many streams (live events, claims that wait) at once; by default half of all connections."""
+    tenant_streams: int | None = None
+    """How many streams of one tenant; by default half of `streams`."""
+    key_streams: int | None = None
+    """How many streams of one key or token; by default half of `tenant_streams`."""
+    handshakes: int | None = None
+    """How many WebSockets that have not sent a hello; by default an eighth of all connections."""
+    address_handshakes: int | None = None
+    """How many of them from one address; by default half of `handshakes`."""
+
+    @property
+    def most_connections(self) -> int:
+        """How many connections at once."""
+        return self.connections or _most_files() - RESERVE
+
+    @property
+    def most_streams(self) -> int:
+        """How many streams at once."""
+        return self.streams or max(1, self.most_connections // 2)
+
+    @property
+    def most_tenant_streams(self) -> int:
+        """How many streams of one tenant."""
+        return self.tenant_streams or max(1, self.most_streams // 2)
+
+    @property
+    def most_key_streams(self) -> int:
+        """How many streams of one key or token."""
+        return self.key_streams or max(1, self.most_tenant_streams // 2)
+
+    @property
+    def most_handshakes(self) -> int:
+        """How many WebSockets that have not sent a hello."""
+        return self.handshakes or max(1, self.most_connections // 8)
+
+    @property
+    def most_address_handshakes(self) -> int:
+        """How many of them from one address."""
+        return self.address_handshakes or max(1, self.most_handshakes // 2)
+
+
+def _most_files() -> int:
+    """How many files the process may have open; the server raises its soft limit to this."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return MOST_FILES if hard == resource.RLIM_INFINITY else hard
+
+
+def raise_file_limit() -> None:
+    """Let the process have as many files open as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -15,12 +15,15 @@ from starlette.routing import WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.api.answers import NOT_KEPT
+from headway.api.connections import ESTABLISHED
 from headway.api.depends import needs
 from headway.api.follow import Give, Reader
-from headway.api.hello import hello_of, must_be_own_page
+from headway.api.hello import credential_of, hello_of, must_be_own_page
 from headway.api.hub import Hub
 from headway.api.problems import Problem, problem_of
+from headway.api.requests import headers_of
 from headway.api.shown import Frame
+from headway.api.streams import Handshakes
 from headway.codec import encode
 
 CLOSED_WITH = 4_000
@@ -52,6 +55,7 @@ def hub_of(app: Any) -> Hub:
             state.node.engine,
             state.node.tail,
             state.access,
+            streams=state.streams,
             seals=state.seals,
             stopping=state.stopping,
             limits=limits,
@@ -171,13 +175,16 @@ class Socket:
         """Hear the hello and give events; why the connection is to be closed, None when it is gone."""
         headers = Headers(scope=scope)
         try:
+            headers_of(scope["headers"])
             must_be_own_page(headers, getattr(scope["app"].state, "origins", ()))
-            hello = await hello_of(receive, hub.limits.hello)
+            handshakes: Handshakes = scope["app"].state.handshakes
+            async with handshakes.waiting((scope.get("client") or ("",))[0], hub.limits.hello):
+                hello = await hello_of(receive)
             if hello is None:
                 return None
             wanted = {name: getattr(hello, name) for name in ("chart", "instance", "owner", "parent")}
-            credential = headers.get("authorization") if hello.token is None else f"Bearer {hello.token}"
-            reader = await hub.enter(credential, hello.after, **wanted)
+            reader = await hub.enter(credential_of(headers, hello), hello.after, **wanted)
+            scope.get(ESTABLISHED, bool)()
         except Exception as error:  # noqa: BLE001 - each becomes a problem
             return problem_of(error)
         try:

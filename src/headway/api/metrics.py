@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headway.api.depends import access_of, require
 from headway.api.front import Front
-from headway.telemetry.metrics import CONTENT_TYPE, Metrics
+from headway.telemetry.metrics import CONTENT_TYPE, Metrics, ProcessMetric
 
 router = APIRouter(tags=["health"])
 
@@ -36,5 +36,25 @@ async def metrics(request: Request, authorization: Bearer = None) -> Response:
 
 def expose(front: Front, metrics: Metrics, token: str) -> None:
     """Let a service tell its metrics."""
-    front.app.state.metrics, front.app.state.metrics_token = metrics, token
+    state = front.app.state
+    state.metrics, state.metrics_token = metrics, token
+    metrics.others += [
+        ProcessMetric(
+            "gauge", "streams_open", "Streams that are open.", "of", lambda: {"all": len(state.streams)}
+        ),
+        ProcessMetric(
+            "counter",
+            "streams_refused",
+            "Streams refused, by the limit they would have exceeded.",
+            "limit",
+            lambda: state.streams.refused,
+        ),
+        ProcessMetric(
+            "counter",
+            "handshakes_refused",
+            "WebSockets closed before their hello to make room, by the limit.",
+            "limit",
+            lambda: state.handshakes.refused,
+        ),
+    ]
     front.app.include_router(router)

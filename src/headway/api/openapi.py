@@ -13,13 +13,13 @@ from headway.api.problem_kinds import KINDS
 from headway.api.problems import PROBLEM_JSON
 from headway.api.requests import KEY, TAG
 
-OPEN = ("/health", "/ready", "/metrics", "/problems", "/docs", "/openapi.json", "/v1/links")
+OPEN = ("/health", "/ready", "/problems", "/docs", "/openapi.json", "/v1/links")
 """What needs no credential: paths that begin so."""
-EVERYWHERE = (500, 503)
+EVERYWHERE = (400, 500, 503)
 WITH_LINK = (403,)
 WITH_CREDENTIAL = (401, 403, 429)
 WITH_KEY = (409,)
-WITH_BODY = (400, 413, 415)
+WITH_BODY = (413, 415)
 VERSIONED = frozenset({"send_event", "cancel_instance"})
 NAMES_A_CHART = frozenset({"create_instance", "list_instances", "change_many", "follow_events"})
 FRAMEWORK = frozenset({"HTTPValidationError", "ValidationError"})
@@ -53,6 +53,7 @@ def document_of(app: FastAPI) -> Document:
     }
     components["responses"] = dict(problem_responses())
     components["parameters"] = PARAMETERS
+    components["headers"] = HEADERS
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
             complete(operation, method, path)
@@ -88,6 +89,10 @@ def _repeatable(operation: Operation, statuses: list[int], *, is_open: bool) -> 
     statuses += WITH_KEY
     if not is_open:
         operation.setdefault("parameters", []).append({"$ref": "#/components/parameters/IdempotencyKey"})
+        for status, response in operation["responses"].items():
+            if status.startswith("2"):
+                replayed = {"$ref": "#/components/headers/IdempotencyReplayed"}
+                response.setdefault("headers", {})["Idempotency-Replayed"] = replayed
 
 
 def _versioned(operation: Operation, statuses: list[int]) -> None:
@@ -169,6 +174,13 @@ def _example(code: str) -> tuple[str, Document]:
     return code, {"value": {**known, "instance": "/v1/instances/e1", "code": code}}
 
 
+HEADERS: Document = {
+    "IdempotencyReplayed": {
+        "description": "`true` when an earlier request with the same `Idempotency-Key` got this answer.",
+        "required": False,
+        "schema": {"type": "string", "enum": ["true"]},
+    }
+}
 PARAMETERS: Document = {
     "IdempotencyKey": {
         "name": "Idempotency-Key",

@@ -12,11 +12,12 @@ from fastapi import APIRouter, Path, Query, Request
 
 from headway.api import operations_shapes as shapes
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import NUL, PER_PAGE, Cursor, Here, Limit, Who, Yes, needs, paged
+from headway.api.depends import NUL, PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Who, Yes, needs, paged
 from headway.api.problems import Problem
 from headway.api.workers import remote_of
+from headway.engine.bulk import hasten
 from headway.engine.engine import LONGEST_NAME
-from headway.engine.operations import hasten
+from headway.engine.once import Request as KeyedRequest
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
@@ -76,13 +77,18 @@ async def get_work(work: WorkId, node: Here, caller: Who) -> shapes.WorkItem:
 
 
 @router.post("/work/{work}/retry", operation_id="retry_work")
-async def retry_work(work: WorkId, node: Here, caller: Who, request: Request) -> shapes.WorkItem:
+async def retry_work(
+    work: WorkId, node: Here, caller: Who, request: Request, *, request_id: RequestId, keyed: Keyed
+) -> shapes.WorkItem:
     """Let work that waits for its next attempt be due now. What is due already stays as it is.
 
     The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
     """
     row = await _row(node, caller.tenant, work)
-    if await hasten(node.engine, [(row.tenant, row.id, row.attempt)]):
+    once = None
+    if keyed is not None and request_id is not None:
+        once = KeyedRequest((caller.tenant, request_id), keyed.asked)
+    if await hasten(node.engine, [(row.tenant, row.id, row.attempt)], once):
         tell_workers(request)
         # Whoever was quick has it by now, or has even done it: that is what was asked for.
         return _work(next(iter(await _rows(node, caller.tenant, work)), row))

@@ -10,17 +10,19 @@ from fastapi import APIRouter, Request
 from headway.api import operations_shapes as shapes
 from headway.api.caller import Caller
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import Here, RequestId, Who, needs, paged
+from headway.api.depends import Here, Keyed, RequestId, Who, needs, paged
 from headway.api.operations import id_of, tell_workers
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import wrong
+from headway.engine.bulk import Act, Cancelling, Plan, Retrying, Sending, Summary, planned
 from headway.engine.engine import Engine
-from headway.engine.operations import Act, Cancelling, Retrying, Sending, Summary
+from headway.engine.once import Request as KeyedRequest
 from headway.engine.service import LOG
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Event
 from headway.store.port import InstanceQuery
+from headway.store.rows import InstanceRow
 
 BULK = "bulk"
 
@@ -48,7 +50,7 @@ ACTS: dict[str, Callable[[Engine, Caller, Any], Act]] = {
 
 @router.post("/bulk", operation_id="change_many")
 async def change_many(
-    body: shapes.BulkBody, node: Here, caller: Who, request: Request, *, request_id: RequestId
+    body: shapes.BulkBody, node: Here, caller: Who, request: Request, *, request_id: RequestId, keyed: Keyed
 ) -> shapes.BulkResult:
     """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
 
@@ -65,6 +67,12 @@ async def change_many(
         return await node.engine.list(InstanceQuery(caller.tenant, **wanted, after=after, limit=count))
 
     rows, following = await paged(read, body.limit, lambda row: cursor_text(BULK, row.id))
+    if keyed is not None and request_id is not None and not body.dry_run:
+        own = KeyedRequest((caller.tenant, request_id), keyed.asked)
+        plan = await planned(node.engine, own, Plan(tuple(row.id for row in rows), following))
+        following = plan.next
+        if own.is_repeat:
+            rows = await _rows(node, caller, plan)
     summary = Summary(_fault)
     summary.add(await (act.rehearse(rows) if body.dry_run else act.perform(rows, request_id)))
     result = _result(body, summary, following)
@@ -73,6 +81,13 @@ async def change_many(
         if body.action == "retry":
             tell_workers(request)
     return result
+
+
+async def _rows(node: Node, caller: Caller, plan: Plan) -> list[InstanceRow]:
+    """The instances of a plan as they are now, in its order."""
+    found = await node.engine.store.look_up([(caller.tenant, name) for name in plan.instances])
+    by_name = {row.id: row for row in found}
+    return [by_name[name] for name in plan.instances if name in by_name]
 
 
 def _require_states(node: Node, wanted: shapes.Filter) -> None:

@@ -10,9 +10,22 @@ from fastapi import APIRouter, Query
 
 from headway.api import operations_shapes as shapes
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Sealed, Who, Yes, needs
+from headway.api.depends import (
+    PER_PAGE,
+    Cursor,
+    Here,
+    Keyed,
+    Limit,
+    Sealed,
+    Who,
+    Yes,
+    fitting_rows,
+    needs,
+)
+from headway.api.kept import kept_model
 from headway.api.operations import OfInstance, id_of
 from headway.api.seals import Seal
+from headway.engine.once import Repeatable, Request
 from headway.engine.service import LOG
 from headway.node import Node
 from headway.store.rows import LetterRow
@@ -51,19 +64,21 @@ async def list_letters(
         shared = await node.letters.list(caller.tenant, **wanted, after=after - 1, limit=1)
         rows = [row for row in shared if row.position == after and row.destination > last]
     rows += await node.letters.list(caller.tenant, **wanted, after=after, limit=limit + 1)
-    following = None
-    if len(rows) > limit:
-        following = _cursor(rows[limit - 1], seal)
-    return shapes.LettersPage(items=[_letter(row) for row in rows[:limit]], next=following)
+    count = fitting_rows(rows[:limit])
+    following = _cursor(rows[count - 1], seal) if len(rows) > count else None
+    return shapes.LettersPage(items=[_letter(row) for row in rows[:count]], next=following)
 
 
 @router.post("/letters/redrive", operation_id="redrive_letters")
-async def redrive_letters(body: shapes.RedriveBody, node: Here, caller: Who) -> shapes.LettersChanged:
+async def redrive_letters(
+    body: shapes.RedriveBody, node: Here, caller: Who, keyed: Keyed
+) -> shapes.LettersChanged:
     """Have dead letters tried again at once, with all their attempts. A dry run, unless told otherwise."""
     found = await _letters(node, caller.tenant, body, dead=True)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))
-    count = await node.letters.redrive(caller.tenant, **_wanted(body), limit=body.limit)
+    once = _once(body, found, keyed)
+    count = await node.letters.redrive(caller.tenant, **_wanted(body), limit=body.limit, once=once)
     LOG.info("%s has had %d dead letters of %s tried again", caller.actor.id, count, caller.tenant)
     for relay in node.relays:
         relay.wake()
@@ -72,13 +87,16 @@ async def redrive_letters(body: shapes.RedriveBody, node: Here, caller: Who) -> 
 
 
 @router.post("/letters/discard", operation_id="discard_letters")
-async def discard_letters(body: shapes.DiscardBody, node: Here, caller: Who) -> shapes.LettersChanged:
+async def discard_letters(
+    body: shapes.DiscardBody, node: Here, caller: Who, keyed: Keyed
+) -> shapes.LettersChanged:
     """Give dead letters of a destination up for good, or some that wait. A dry run, unless told otherwise."""
     found = await _letters(node, caller.tenant, body, dead=not body.waiting)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))
     wanted: dict[str, Any] = {**_wanted(body), "destination": body.destination, "waiting": body.waiting}
-    count = await node.letters.discard(caller.tenant, **wanted, limit=body.limit)
+    once = _once(body, found, keyed)
+    count = await node.letters.discard(caller.tenant, **wanted, limit=body.limit, once=once)
     LOG.info(
         "%s has discarded %d letters of %s for %s, %s",
         *(caller.actor.id, count, caller.tenant, body.destination, "waiting" if body.waiting else "dead"),
@@ -126,6 +144,14 @@ def _wanted(body: shapes.RedriveBody) -> dict[str, Any]:
 async def _letters(node: Node, tenant: str, body: shapes.RedriveBody, *, dead: bool) -> Sequence[LetterRow]:
     """The letters that a body names, and one more if there are more than its limit."""
     return await node.letters.list(tenant, **_wanted(body), dead=dead, limit=body.limit + 1)
+
+
+def _once(
+    body: shapes.RedriveBody, found: Sequence[LetterRow], keyed: Request | None
+) -> Repeatable[int] | None:
+    return (
+        None if keyed is None else Repeatable(keyed, lambda count: kept_model(_changed(body, found, count)))
+    )
 
 
 def _changed(body: shapes.RedriveBody, found: Sequence[LetterRow], count: int) -> shapes.LettersChanged:

@@ -34,7 +34,7 @@ class WorkItem(Strict):
     due: datetime = Field(description="From then on a worker may claim it.")
     worker: str | None = Field(description="Who holds it; null while it waits.")
     leased_until: datetime | None = Field(description="Without a sign of life it is lost then.")
-    started_at: datetime | None
+    started_at: datetime | None = Field(description="When this attempt was claimed last.")
     lease_ms: int
     heartbeat_ms: int
     timeout_ms: int | None

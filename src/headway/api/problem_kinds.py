@@ -19,8 +19,15 @@ KINDS: dict[str, Kind] = {
     "malformed": Kind(
         400,
         "The body is not JSON",
-        "The body could not be read as JSON in UTF-8. `detail` says where it breaks.",
-        "Send one JSON value, encoded as UTF-8.",
+        "The body could not be read as JSON in UTF-8, or is nested too deep. `detail` says where it breaks.",
+        "Send one JSON value, encoded as UTF-8, with lists and objects nested in at most 100 levels.",
+    ),
+    "doubled_header": Kind(
+        400,
+        "A header is given twice",
+        "A header that decides who calls or what is done came twice, or a credential came in two ways. "
+        "Nothing was done.",
+        "Send it once. If it is sent once, look at what stands between you and the service.",
     ),
     "not_http": Kind(
         400,
@@ -108,6 +115,14 @@ KINDS: dict[str, Kind] = {
         "was asked for may have been made.",
         "Repeat the request with the same `Idempotency-Key`, after `Retry-After` seconds.",
     ),
+    "unknown_version": Kind(
+        503,
+        "This node does not know the version of the chart",
+        "The instance follows a version of its chart, `chart` and `version`, that the process which took the "
+        "request does not have: during a rolling deployment other processes have it. Nothing was changed.",
+        "Repeat the request after `Retry-After` seconds; another process may take it. `GET /ready` and "
+        "`headway doctor` tell which nodes know the version.",
+    ),
     "schema": Kind(
         503,
         "The database is of another version",
@@ -124,7 +139,7 @@ KINDS: dict[str, Kind] = {
     "key_in_flight": Kind(
         409,
         "The first request with this key is still under way",
-        "An `Idempotency-Key` came again before the first request with it was answered.",
+        "An `Idempotency-Key` came again, to another process, before the first request with it was answered.",
         "Wait for the first answer, or repeat a moment later to get the same answer.",
     ),
     "key_reused": Kind(
@@ -137,7 +152,7 @@ KINDS: dict[str, Kind] = {
         409,
         "The request was carried out, and its answer is told only once",
         "The answer to the first request with this `Idempotency-Key` held a secret, which is not kept "
-        "anywhere.",
+        "anywhere. `key` is the id of the API key that was made or rotated.",
         "Use the first answer. If it is lost, rotate the key that was made, or make another link.",
     ),
     "version": Kind(
@@ -231,6 +246,22 @@ KINDS: dict[str, Kind] = {
         "There was no hello",
         "A WebSocket has said nothing for too long: it says first what it wants.",
         'Send `{"type": "hello"}`, with what is wanted, as soon as the WebSocket is open.',
+    ),
+    "too_many_streams": Kind(
+        429,
+        "Too many streams are open",
+        "Streams are live events and claims that wait. `limit` says of whom too many are open: of this "
+        "credential (`key`), of its `tenant`, or of `all` callers of this process.",
+        "Close streams that are not needed, and share one between several readers; or come back after "
+        "`Retry-After` seconds. Those who run the service can set `key_streams`, `tenant_streams` and "
+        "`streams`.",
+    ),
+    "too_many_handshakes": Kind(
+        429,
+        "The WebSocket was closed before its hello",
+        "Too many WebSockets are open that have not sent a hello, from this `address` or from `all` (`limit` "
+        "says which), so the one that has waited longest is closed.",
+        "Send the hello as soon as the WebSocket is open, and come back after `Retry-After` seconds.",
     ),
     "slow": Kind(
         429,

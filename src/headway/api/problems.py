@@ -47,6 +47,7 @@ CODES: dict[type[errors.HeadwayError], str] = {
     errors.InputError: "invalid",
     errors.EngineError: "not_possible",
     errors.UnknownChartError: "unknown_chart",
+    errors.UnknownVersionError: "unknown_version",
     errors.UnknownInstanceError: "unknown_instance",
     errors.UnknownAskError: "unknown_ask",
     errors.UnknownKeyError: "unknown_key",
@@ -94,12 +95,14 @@ def _told(value: Allowed | Objection) -> dict[str, Any]:
 
 
 def _headers(code: str) -> Mapping[str, str]:
-    return RETRY_SOON if code == "unavailable" else {}
+    return RETRY_SOON if code in {"unavailable", "unknown_version"} else {}
 
 
 def _extra(error: BaseException) -> dict[str, Any]:
     if isinstance(error, errors.VersionConflictError):
         return {"seq": error.seq}
+    if isinstance(error, errors.UnknownVersionError):
+        return {"chart": error.chart, "version": error.version}
     if isinstance(error, errors.InputError):
         return {"errors": [{"place": "request", "message": str(error)}]}
     if isinstance(error, errors.StoreUnavailableError):

@@ -10,12 +10,16 @@ from starlette.types import Receive
 
 from headway.api.problems import Problem
 from headway.api.wording import unknown_field
-from headway.codec import decode
+from headway.codec import decode, require_depth
 from headway.errors import InputError
 
 T = TypeVar("T")
+REPLAYED = (b"idempotency-replayed", b"true")
+"""The header of an answer that was given before."""
+KEYED = "answer:"
+"""What the name of a request with a key begins with: it has one key, one fingerprint and one answer."""
 REQUEST = "http:"
-"""What the keys of callers begin with among the engine's request ids."""
+"""What the engine's request ids begin with for calls that are a part of such a request."""
 JSON = b"application/json"
 UTF8 = frozenset({b"utf-8", b"utf8"})
 MOST_DRAINED = 16
@@ -24,8 +28,19 @@ FAREWELL = {"Connection": "close"}
 KEY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 TAG = re.compile(rb'"(0|[1-9][0-9]{0,17})"')
-ONCE = {b"idempotency-key": "Idempotency-Key", b"if-match": "If-Match"}
-"""Headers that decide whether something is done: of two nobody knows which one was meant."""
+ONCE = {
+    name.lower().encode(): name
+    for name in (
+        "Authorization",
+        "Content-Type",
+        "Host",
+        "Idempotency-Key",
+        "If-Match",
+        "Last-Event-ID",
+        "Origin",
+    )
+}
+"""Headers that decide who calls and what is done: of two nobody knows which one was meant."""
 
 
 def is_json(content_type: bytes) -> bool:
@@ -36,7 +51,7 @@ def is_json(content_type: bytes) -> bool:
 
 
 def headers_of(raw: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
-    """The headers by their names; raises Problem 422 for one that may be given once only."""
+    """The headers by their names; raises Problem 400 for one that may be given once only."""
     headers = dict(raw)
     if len(headers) != len(raw):
         _check_doubles(name for name, _ in raw)
@@ -47,7 +62,7 @@ def _check_doubles(names: Iterable[bytes]) -> None:
     seen = set()
     for name in names:
         if name in ONCE and name in seen:
-            raise wrong(f"header.{ONCE[name]}", "it is given once")
+            raise Problem("doubled_header", f"the header {ONCE[name]} is given once")
         seen.add(name)
 
 
@@ -67,10 +82,14 @@ async def read_body(receive: Receive, headers: Mapping[bytes, bytes], limit: int
 
 
 def require_json(headers: Mapping[bytes, bytes], body: bytes) -> None:
-    """Raises Problem 415 for a body that is not said to be JSON."""
+    """Raises Problem 415 for a body that is not said to be JSON, and 400 for one that is nested too deep."""
     kind = headers.get(b"content-type", b"")
     if kind != JSON and body and not is_json(kind):
         raise Problem("media_type")
+    try:
+        require_depth(body)
+    except InputError as error:
+        raise Problem("malformed", str(error)) from error
 
 
 async def _rest(receive: Receive, first: bytes, limit: int) -> bytes:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
-from headway.api.connections import Connection, Connections
+from headway.api.connections import Connection, Connections, WebSocketConnection
 from headway.api.fast import FastConnection
 from headway.api.front import Front
 
@@ -23,8 +23,9 @@ MOMENT = 0.02
 async def serving(app: Front, listening: socket.socket, *, patience: float = 30.0) -> AsyncIterator[None]:
     """Serve on a socket for the length of a block; at its end finish what is under way, if patience lasts."""
     keeper = Connections(app.limits, asyncio.get_running_loop().time)
+    connection = type("Served", (FastConnection,), {"keeper": keeper, "front": app})
     server = uvicorn.Server(
-        _config(app, type("Served", (FastConnection,), {"keeper": keeper, "front": app}), patience)
+        _config(app, connection, type("ServedSocket", (WebSocketConnection,), {"keeper": keeper}), patience)
     )
     server.config.load()
     server.lifespan = server.config.lifespan_class(server.config)
@@ -68,10 +69,13 @@ async def _let_in_the_last(server: uvicorn.Server, listening: socket.socket) -> 
         )
 
 
-def _config(app: Front, connection: type[Connection], patience: float) -> uvicorn.Config:
+def _config(
+    app: Front, connection: type[Connection], websocket: type[WebSocketConnection], patience: float
+) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=connection,
+        ws=websocket,
         lifespan="off",
         access_log=False,
         log_config=None,

@@ -5,14 +5,19 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer
 
 from headway.api.depends import Strict
+from headway.clock import time_text
 from headway.engine.engine import LONGEST_NEW_NAME
 
 NEW_NAME = r"^[^\x00]+$"
 NO_NUL = r"^[^\x00]*$"
 Text = Annotated[str, Field(pattern=NO_NUL)]
+Time = Annotated[
+    datetime, PlainSerializer(time_text, when_used="json"), Field(json_schema_extra={"format": "date-time"})
+]
+"""A time, always with microseconds."""
 
 
 class SendEvent(Strict):
@@ -66,8 +71,8 @@ class Summary(Strict):
     ended: bool
     parent: str | None
     owner: str | None
-    created_at: datetime
-    updated_at: datetime
+    created_at: Time
+    updated_at: Time
 
 
 class Instances(Strict):
@@ -114,7 +119,7 @@ class Line(Strict):
 
     seq: int
     row: int
-    at: datetime
+    at: Time
     event: str
     transition: str
     before: str

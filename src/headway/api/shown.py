@@ -7,21 +7,27 @@ from functools import cached_property
 from typing import Any
 
 from headway.api.seals import Seal
+from headway.clock import time_text
 from headway.codec import decode, encode
-from headway.engine.told import data_of
-from headway.store.rows import Cursor, EventRow, LiveRow, LogRow
+from headway.engine.redaction import data_of
+from headway.engine.registry import Registry
+from headway.errors import InputError, UnknownChartError
+from headway.statechart.step.step import status_of
+from headway.statechart.upgrade.remap import UPGRADE
+from headway.store.rows import Cursor, EventRow, HistoryRow, LiveRow, LogRow
 
 MOST_KEPT = 1_000
 MOST_BYTES_KEPT = 8_000_000
 
 
-def shown(event: LogRow, name: str) -> dict[str, Any]:
+def shown(event: LogRow, name: str, charts: Registry) -> dict[str, Any]:
     """An event as its readers see it, under the id that they know it by."""
-    return _transition(event, name) if isinstance(event, EventRow) else _message(event, name)
+    return _transition(event, name, charts) if isinstance(event, EventRow) else _message(event, name)
 
 
-def _transition(event: EventRow, name: str) -> dict[str, Any]:
+def _transition(event: EventRow, name: str, charts: Registry) -> dict[str, Any]:
     line = event.line
+    before, after, status = _places(event, charts)
     return {
         "id": name,
         "type": "transition",
@@ -35,14 +41,35 @@ def _transition(event: EventRow, name: str) -> dict[str, Any]:
         "row": line.row,
         "event": line.event,
         "transition": line.transition,
-        "from": line.before,
-        "to": line.after,
+        "from": before,
+        "to": after,
+        "status": status,
         "actor": line.actor,
-        "at": line.at,
+        "at": time_text(line.at),
         "reason": line.reason,
         "attempt": line.attempt,
         "data": data_of(line),
     }
+
+
+def _places(event: EventRow, charts: Registry) -> tuple[str, str, str | None]:
+    """The states before and after a line, and the status then: a chart that computes its status has no other.
+
+    The status is None for a version that this node does not know.
+    """
+    line = event.line
+    try:
+        chart = charts.known(event.chart, line.version)
+        before, after = (status_of(chart, states) for states in _ends(line))
+    except (UnknownChartError, InputError):
+        return line.before, line.after, None
+    return (before or "", after or "", after) if chart.computed else (line.before, line.after, after)
+
+
+def _ends(line: HistoryRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The states before and after; those before an upgrade are of another version."""
+    is_first = line.event == UPGRADE or not line.before
+    return () if is_first else tuple(line.before.split("+")), tuple(line.after.split("+"))
 
 
 def _message(event: LiveRow, name: str) -> dict[str, Any]:
@@ -58,7 +85,7 @@ def _message(event: LiveRow, name: str) -> dict[str, Any]:
         "parent": event.parent,
         "message": message.id,
         "name": message.name,
-        "at": message.at,
+        "at": time_text(message.at),
         "data": None if message.data is None else decode(object, message.data),
     }
 
@@ -109,7 +136,8 @@ class Gap(Frame):
 class Frames:
     """The frames of the last events: whoever wants one gets the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, charts: Registry) -> None:
+        self._charts = charts
         self._kept: OrderedDict[Cursor, Frame] = OrderedDict()
         self._bytes = 0
 
@@ -118,7 +146,8 @@ class Frames:
         frame = self._kept.get(event.cursor)
         if frame is None:
             name = seal.event(event.cursor)
-            frame = self._kept[event.cursor] = Frame(event.cursor, name, encode(shown(event, name)))
+            body = encode(shown(event, name, self._charts))
+            frame = self._kept[event.cursor] = Frame(event.cursor, name, body)
             self._bytes += frame.size
             while len(self._kept) > MOST_KEPT or self._bytes > MOST_BYTES_KEPT:
                 self._bytes -= self._kept.popitem(last=False)[1].size

@@ -15,14 +15,14 @@ from headway.api.caller import SCOPES, Caller
 from headway.api.jwks import Jwks, JwksError
 from headway.api.problems import Problem
 from headway.clock import milliseconds
-from headway.codec import Value
+from headway.codec import Value, encode, require_depth
 from headway.errors import InputError
-from headway.statechart.snapshot import Actor, Kind
+from headway.statechart.identity import require_id
+from headway.statechart.snapshot import Actor, Kind, is_reserved
 
 SAFE = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """Only signatures by a private key: with anything else, who can verify could also sign."""
 SMALLEST_RSA = 2048
-LONGEST_NAME = 200
 MOST_ROLES = 100
 NOT_OURS = frozenset({"crit", "b64", "zip", "enc"})
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -80,13 +80,14 @@ class Tokens:
         """Whose token it is; None when it is not valid, for whatever reason. Raises Problem 503."""
         try:
             claimed = jwt.decode(token, options={"verify_signature": False})
+            require_depth(encode(claimed))
             reader = self._readers.get(_text(claimed.get("iss")))
             return None if reader is None else await reader.holder(token, now)
         except JwksError as error:
             raise Problem(
                 "unavailable", "tokens cannot be verified now", headers={"Retry-After": "30"}
             ) from error
-        except (jwt.PyJWTError, InvalidError, ValueError, TypeError, RecursionError):
+        except (jwt.PyJWTError, InvalidError, InputError, ValueError, TypeError, RecursionError):
             return None
 
 
@@ -105,6 +106,8 @@ class Reader:
             )
         if not issuer.issuer or not issuer.audience:
             raise InputError("tokens need an issuer and an audience")
+        if issuer.claims.fixed_kind == "system":
+            raise InputError("fixed_kind is person, agent or service: system is reserved for the engine")
         self._issuer, self.keys = issuer, keys
         self._leeway = milliseconds(issuer.leeway) / 1_000
 
@@ -156,6 +159,8 @@ class Reader:
         actor = Actor(
             _name(_claim(claims, named.actor)), kind, frozenset(_words(_claim(claims, named.roles)))
         )
+        if is_reserved(actor):
+            raise InvalidError
         who = sha256(f"{self._issuer.issuer}\n{tenant}\n{actor.id}".encode()).hexdigest()[:16]
         return Caller(tenant, actor, self._scopes(_words(_claim(claims, named.scopes))), f"token:{who}")
 
@@ -190,9 +195,11 @@ def _claim(claims: Mapping[str, Any], name: str) -> Any:
 
 
 def _name(value: object) -> str:
-    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_NAME or not value.isprintable():
-        raise InvalidError
-    return value
+    try:
+        require_id("a name", value)
+    except InputError as error:
+        raise InvalidError from error
+    return str(value)
 
 
 def _words(value: object) -> Sequence[str]:

@@ -3,23 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Path, Request
 from pydantic import Field
+from starlette.responses import Response
 
 from headway.api import shapes
 from headway.api.caller import Caller
-from headway.api.depends import WHOLE, Duration, RequestId, Strict, Who, needs
+from headway.api.depends import (
+    WHOLE,
+    ActorId,
+    Change,
+    Duration,
+    Keyed,
+    Ordinal,
+    RequestId,
+    Strict,
+    Who,
+    needs,
+)
+from headway.api.kept import kept_model, response_of
 from headway.api.problems import Problem
 from headway.api.requests import wrong
+from headway.api.streams import Streams
 from headway.codec import decode
+from headway.engine.once import Request as KeyedRequest
 from headway.engine.orders import Receipt
 from headway.statechart.snapshot import Event
 from headway.store.port import Claim
+from headway.worker.holders import remote_holder
 from headway.worker.outcomes import Fail
 from headway.worker.remote import (
     LONGEST_WAIT,
@@ -46,9 +62,15 @@ Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
 class ClaimBody(Strict):
     """What a worker asks for, and how long it waits for it."""
 
-    worker: Name = Field(description="The worker's name. No two processes that run at a time share one.")
+    worker: ActorId = Field(description="The worker's name. No two processes that run at a time share one.")
     handlers: Names = Field(description="The handlers that the worker has.", examples=[["pay"]])
     queues: Names = ["default"]
+    charts: dict[Name, list[Ordinal]] | None = Field(
+        None,
+        description="The versions of charts that the worker knows, by name: it gets work of their instances"
+        " alone. Without them: of all versions that the service's node knows.",
+        examples=[{"Expense": [1, 2]}],
+    )
     limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE), WHOLE] = Field(
         1, description="How much there is room for."
     )
@@ -86,8 +108,8 @@ class Works(Strict):
 class Attempt(Strict):
     """Which attempt a worker speaks of."""
 
-    worker: Name
-    attempt: Annotated[int, Field(ge=1), WHOLE]
+    worker: ActorId
+    attempt: Ordinal
 
 
 class HeartbeatBody(Attempt):
@@ -96,7 +118,7 @@ class HeartbeatBody(Attempt):
     progress: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="From 0 to 1.")
     message: Annotated[str, Field(max_length=10_000, pattern=NO_NUL)] | None = None
     data: dict[str, Any] = Field({}, description="What else fills in the text that the chart `says`.")
-    counters: dict[str, int] = Field({}, description="What to add to counters of the instance.")
+    counters: dict[str, Change] = Field({}, description="What to add to counters of the instance.")
     checkpoint: Any = Field(None, description="How far the work is, for an attempt that may follow.")
 
 
@@ -146,18 +168,42 @@ def remote_of(app: Any) -> Remote:
     return remote
 
 
-@router.post("/claim", operation_id="claim_work")
-async def claim(body: ClaimBody, caller: Who, request: Request) -> Works:
-    """Lease work of the caller's tenant. With `wait`, the answer comes as soon as there is some."""
+@router.post("/claim", operation_id="claim_work", response_model=Works)
+async def claim(body: ClaimBody, caller: Who, request: Request, keyed: Keyed) -> Works | Response:
+    """Lease work of the caller's tenant. With `wait`, the answer comes as soon as there is some.
+
+    A repeat with the same `Idempotency-Key` gets the same work, and leases no other.
+    """
+    remote = remote_of(request.app)
     asked = Claim(
-        worker=_holder(caller.actor.id, body.worker),
+        worker=remote_holder(caller.actor.id, body.worker),
         queues=tuple(body.queues),
         limit=body.limit,
+        versions=remote.versions(body.charts),
         handlers=tuple(body.handlers),
         tenants=(caller.tenant,),
     )
-    found = await _while_there(remote_of(request.app).claim(asked, body.wait), request)
-    return Works(items=[_work(item) for item in found or ()])
+    # A claim that waits holds its connection as a stream does.
+    streams: Streams = request.app.state.streams
+    with streams.take(caller) if body.wait else nullcontext():
+        if keyed is not None:
+            return await _claim_once(asked, body.wait, keyed, request)
+        found = await _while_there(remote.claim(asked, body.wait), request)
+    return _works(found or ())
+
+
+async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: Request) -> Response:
+    """Claim for a request with a key; what is leased for a caller who is gone waits for the repeat."""
+    remote = remote_of(request.app)
+    claiming = remote.claim_once(asked, wait, keyed, lambda items: kept_model(_works(items)))
+    kept = await _while_there(claiming, request)
+    if kept is None:
+        raise Problem("unavailable", "the claim was cut short", headers={"Retry-After": "1"})
+    return response_of(kept)
+
+
+def _works(items: Sequence[Item]) -> Works:
+    return Works(items=[_work(item) for item in items])
 
 
 @router.post("/{work}/heartbeat", operation_id="heartbeat")
@@ -212,13 +258,8 @@ async def release(work: WorkId, body: ReleaseBody, caller: Who, request: Request
     return Sign(standing="left")
 
 
-def _holder(actor: str, worker: str) -> str:
-    """A worker's name among all workers: nobody speaks for one of another actor."""
-    return f"{actor}/{worker}"
-
-
 def _holding(work: str, body: Attempt, caller: Caller) -> Holding:
-    holder = _holder(caller.actor.id, body.worker)
+    holder = remote_holder(caller.actor.id, body.worker)
     return Holding(tenant=caller.tenant, worker=holder, id=work, attempt=body.attempt)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from typing import Any, NamedTuple
 
@@ -14,7 +14,7 @@ from headway.engine.registry import Registry
 from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle, is_charted, together
 from headway.settings import Settings
-from headway.statechart.chart import chart_of
+from headway.statechart.chart import Chart, chart_of
 
 HOW_TO_LOAD = "name its lifecycle with --app, or as app in headway.toml"
 """What helps when a chart is not loaded here."""
@@ -88,3 +88,26 @@ def without_handlers(lifecycle: Lifecycle) -> Iterator[str]:
         missing = Lifecycle([charted], lifecycle.handlers).missing_handlers()
         if missing:
             yield f"{chart_of(charted).name} needs {', '.join(missing)}"
+
+
+class Beside(NamedTuple):
+    """Further charts, and the facts that their lifecycles know."""
+
+    charts: Sequence[Chart] = ()
+    facts: Mapping[str, Any] = {}
+
+
+def charts_beside(name: str, settings: Settings) -> Beside:
+    """The charts that stand where a chart of this name does, and those of the settings; raises CommandError.
+
+    One name and number may be there more than once: whoever registers them chooses.
+    """
+    lifecycle = apps_of(settings).lifecycle
+    return Beside([*_of_module(name), *map(chart_of, lifecycle.charts)], lifecycle.facts)
+
+
+def _of_module(name: str) -> Iterator[Chart]:
+    """The charts of the module that `module:Class` names, which is loaded already."""
+    module, colon, _ = name.partition(":")
+    found = vars(sys.modules[module]).values() if colon and module in sys.modules else ()
+    return (chart_of(each) for each in found if is_charted(each))

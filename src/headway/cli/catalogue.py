@@ -16,7 +16,7 @@ from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
-from headway.statechart.scxml import from_scxml
+from headway.statechart.scxml.document import from_scxml
 
 GROUP = "headway.lifecycles"
 LARGEST_FILE = 10_000_000

@@ -18,11 +18,11 @@ from headway.cli.formats import FORMS, as_json, written
 from headway.cli.present import errors_to, first_line, list_of, out, report_of, whole_chart
 from headway.cli.promises import Promise, promises
 from headway.codec import to_data
-from headway.statechart import labels
 from headway.statechart.chart import Chart
-from headway.statechart.check import check as check_chart
+from headway.statechart.check.check import check as check_chart
+from headway.statechart.check.findings import Report
+from headway.statechart.drawings import labels
 from headway.statechart.export import document_schema, to_document
-from headway.statechart.findings import Report
 
 chart = typer.Typer(help="Look at one chart: show, check, draw, export.", no_args_is_help=True)
 

@@ -21,6 +21,7 @@ from headway.settings import Hook, Settings
 from headway.telemetry.counts import Counts
 from headway.telemetry.handlers import observed
 from headway.worker.rescue import Rescue
+from headway.worker.succession import Succession
 from headway.worker.timers import Timers
 from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
@@ -38,6 +39,7 @@ class Part(StrEnum):
 PARTS: dict[type[Service], Part | None] = {
     Tail: Part.api,
     Worker: Part.worker,
+    Succession: Part.worker,
     Relay: Part.relays,
     Timers: Part.timers,
     Rescue: Part.timers,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.beside import charts_beside
+from headway.cli.apps import charts_beside
 from headway.cli.catalogue import Found, find
 from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
@@ -18,8 +18,8 @@ from headway.cli.options import settings_of
 from headway.cli.present import out
 from headway.cli.present_upgrade import differences_of
 from headway.codec import to_data
-from headway.engine.upgrade_versions import stored_chart
-from headway.statechart.diff import differences
+from headway.engine.upgrade.versions import stored_chart
+from headway.statechart.upgrade.diff import differences
 from headway.store.address import store_at
 from headway.store.rows import ChartRow
 

@@ -17,13 +17,13 @@ from headway.cli.present import out
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant
-from headway.errors import HeadwayError, UnknownChartError
+from headway.errors import HeadwayError, InputError, UnknownChartError
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import Settings
-from headway.statechart.snapshot import Actor
+from headway.statechart.snapshot import Actor, person
 from headway.store.address import sqlite_path
-from headway.store.sqlite_connection import MEMORY
+from headway.store.sqlite.connection import MEMORY
 
 T = TypeVar("T")
 
@@ -81,8 +81,11 @@ def require_database(settings: Settings) -> None:
 
 
 def actor(by: str, roles: list[str] | None) -> Actor:
-    """Who acts on the command line: a person."""
-    return Actor(by, "person", frozenset(roles or ()))
+    """Who acts on the command line: a person; raises CommandError for what is no id."""
+    try:
+        return person(by, *(roles or ()))
+    except InputError as error:
+        raise CommandError(str(error)) from error
 
 
 def data_of(text: str | None, what: str) -> Any:

@@ -37,7 +37,7 @@ def explore(
 ) -> None:
     """Look at charts and step them, in a browser."""
     try:
-        from headway.cli.explorer.server import run  # noqa: PLC0415 - the other commands start without a web server
+        from headway.cli.explorer.app import run  # noqa: PLC0415 - the other commands start without a web server
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("headway"):
             raise

@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from headway.drawing import draw
 from headway.statechart.chart import Chart
-from headway.statechart.dot import dot
+from headway.statechart.drawings.dot import dot
+from headway.statechart.drawings.mermaid import mermaid
+from headway.statechart.drawings.tables import state_table, transition_table
 from headway.statechart.export import to_document
-from headway.statechart.mermaid import mermaid
-from headway.statechart.scxml_writer import to_scxml
-from headway.statechart.table import state_table, transition_table
+from headway.statechart.scxml.writer import to_scxml
 
 
 class Form(NamedTuple):

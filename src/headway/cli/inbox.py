@@ -13,7 +13,7 @@ from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, tell, with_tenant
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
-from headway.cli.lives import when
+from headway.cli.instances import when
 from headway.cli.options import (
     App,
     By,
@@ -97,9 +97,9 @@ def link(
 ) -> None:
     """Print the token of a link by which a person answers a question once, without a login."""
     settings = settings_of(config, tenant=tenant, database=database)
-    person = actor(for_, role)
-    if not person.id:
+    if not for_:
         raise CommandError("--for names the person who is to answer")
+    person = actor(for_, role)
     token = with_tenant(settings, lambda here: here.link(ask, for_=person, lasts=lasts))
     if json:
         write(as_json({"ask": ask, "person": person.id, "roles": sorted(person.roles), "token": token}))

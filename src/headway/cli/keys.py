@@ -16,7 +16,7 @@ from headway.cli.charts import write
 from headway.cli.direct import with_node
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
-from headway.cli.lives import when
+from headway.cli.instances import when
 from headway.cli.options import Config, Database, Json, Roles, Tenant, settings_of
 from headway.cli.present import out, show_table, table_of
 from headway.codec import to_data

@@ -22,8 +22,8 @@ from headway.cli.diff import diff
 from headway.cli.doctor import doctor
 from headway.cli.explore import explore
 from headway.cli.inbox import answer, inbox, link
+from headway.cli.instances import cancel, create, instances, send, why
 from headway.cli.keys import keys
-from headway.cli.lives import cancel, create, instances, send, why
 from headway.cli.operations import bulk, letters
 from headway.cli.present import errors_to
 from headway.cli.serve import serve, worker

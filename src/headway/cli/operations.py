@@ -13,7 +13,7 @@ from headway.cli.charts import write
 from headway.cli.direct import actor, data_of, with_node
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
-from headway.cli.lives import when
+from headway.cli.instances import when
 from headway.cli.options import (
     App,
     By,
@@ -27,12 +27,11 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, show_table, table_of
-from headway.cli.progress import progress
+from headway.cli.present import out, progress, show_table, table_of
 from headway.codec import replace, to_data
+from headway.engine.bulk import Act, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine
-from headway.engine.operations import Act, Cancelling, Retrying, Sending, Summary
-from headway.engine.upgrade_versions import stored_chart
+from headway.engine.upgrade.versions import stored_chart
 from headway.node import Node
 from headway.settings import Settings
 from headway.statechart.snapshot import Event

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import sys
 import unicodedata
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.markup import escape
 from rich.measure import Measurement
 from rich.padding import Padding
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+)
 from rich.segment import Segment
 from rich.table import Column, Table
 from rich.text import Text
@@ -18,9 +27,10 @@ from rich.tree import Tree
 
 from headway.cli.catalogue import Broken, Found
 from headway.cli.promises import Promise
-from headway.statechart import labels, model
+from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.findings import Finding, Report
+from headway.statechart.check.findings import Finding, Report
+from headway.statechart.drawings import labels
 from headway.statechart.tree import Node
 
 TRIGGERS = {"person": "bright_blue", "timer": "yellow", "error": "red", "automatic": "dim", "event": "cyan"}
@@ -184,3 +194,14 @@ def _least(column: Column) -> int:
     wide = Console(width=WIDEST)
     needed = max(Measurement.get(wide, wide.options, cell).maximum for cell in (column.header, *column.cells))
     return PADDING + (needed if column.no_wrap else min(needed, NARROWEST))
+
+
+@contextmanager
+def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
+    """Show how far something is, for the length of a block; what is given is called with how much is done."""
+    console = errors_to()
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
+        task = bar.add_task(what, total=total)
+        yield lambda seen: bar.update(task, completed=seen)

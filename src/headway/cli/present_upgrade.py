@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.codec import to_data
-from headway.engine.upgrade import Upgraded
-from headway.engine.upgrade_rehearsal import FITNESS, Rehearsal, Tallies, most_common
-from headway.statechart.diff import Difference
+from headway.engine.upgrade.rehearsal import FITNESS, Rehearsal, Tallies, most_common
+from headway.engine.upgrade.upgrade import Upgraded
+from headway.statechart.upgrade.diff import Difference
 
 MOST_LINES = 20
 MEANINGS = {"safe": "green", "adapts": "yellow", "rule": "bold red"}

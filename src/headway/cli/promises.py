@@ -6,7 +6,7 @@ from typing import Literal
 
 from headway.codec import Value
 from headway.statechart.chart import Chart
-from headway.statechart.findings import Report
+from headway.statechart.check.findings import Report
 
 Verdict = Literal["proved", "refuted", "unproved"]
 REFUTED = frozenset({"invariant-violated", "invariant-failed"})

@@ -21,6 +21,7 @@ from headway.cli.options import App, Config, Database, settings_of
 from headway.cli.present import errors_to, out
 from headway.cli.sockets import address_of, listen, passed_on
 from headway.lifecycle import Lifecycle
+from headway.node import Node
 from headway.settings import ABOUT, Settings, Sourced
 
 Only = Annotated[
@@ -101,7 +102,12 @@ def run_service(
     async def main() -> None:
         node = node_of(settings, lifecycle, parts)
         address = address_of(listening, settings.host) if listening else None
-        await service.Service(node, settings, listening).run(lambda key: tell(address, key))
+
+        def announced(key: str | None) -> None:
+            tell(address, key)
+            _tell_unknown(node)
+
+        await service.Service(node, settings, listening).run(announced)
 
     with listening or nullcontext():
         service.run(main())
@@ -126,6 +132,12 @@ def _tell_left_out(apps: Apps) -> None:
         raise CommandError(
             "there is no lifecycle to run: name one, as in --app shop:lifecycle, or try headway demo"
         )
+
+
+def _tell_unknown(node: Node) -> None:
+    """Name the versions whose instances this node leaves to others."""
+    for each in node.presence.unknown:
+        errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
 
 
 def _announce(

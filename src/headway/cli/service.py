@@ -15,6 +15,7 @@ import uvicorn
 from headway.api.access import Access, Rate, Verifier
 from headway.api.app import application
 from headway.api.keyring import Keyring, NewKey
+from headway.api.limits import Limits
 from headway.api.metrics import expose
 from headway.api.server import serving
 from headway.cli.compose import PartialNode
@@ -23,7 +24,7 @@ from headway.clock import milliseconds
 from headway.codec import from_data
 from headway.engine.service import Service as Background
 from headway.errors import InputError
-from headway.settings import Settings
+from headway.settings import COUNTS, Settings
 from headway.telemetry.logs import configure, log_transitions
 from headway.telemetry.metrics import Metrics
 
@@ -93,7 +94,8 @@ class Service:
 
     @asynccontextmanager
     async def _served(self, access: Access, listening: socket.socket) -> AsyncIterator[None]:
-        front = application(self.node, access, routers=self.node.routers)
+        limits = from_data(Limits, {name: getattr(self._settings, name) or None for name in COUNTS})
+        front = application(self.node, access, limits=limits, routers=self.node.routers)
         expose(front, self._metrics, self._settings.metrics_token)
         if self.node.traced is not None:
             from headway.telemetry.tracing import TracedCalls  # noqa: PLC0415 - only who traces has the package

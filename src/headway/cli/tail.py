@@ -13,6 +13,7 @@ from headway.cli.direct import with_node
 from headway.cli.options import Config, Database, Tenant, settings_of
 from headway.cli.present import out
 from headway.codec import decode, encode
+from headway.engine.registry import Registry
 from headway.engine.tail import cursor_of, cursor_text
 from headway.node import Node
 from headway.store.rows import EventRow, LiveRow, LogRow, MessageRow
@@ -38,7 +39,6 @@ def tail(
     """Follow what happens to instances, from now on. Ctrl-C ends it."""
     settings = settings_of(config, tenant=tenant, database=database)
     cursor = None if since is None else cursor_of(since)
-    print_event = _print_json if json else _print
 
     async def follow(node: Node) -> None:
         async with (
@@ -49,7 +49,10 @@ def tail(
         ):
             left = count
             async for event in events:
-                print_event(event)
+                if json:
+                    _print_json(event, node.engine.charts)
+                else:
+                    _print(event)
                 left = None if left is None else left - 1
                 if left == 0:
                     return
@@ -57,8 +60,8 @@ def tail(
     with_node(settings, follow)
 
 
-def _print_json(event: LogRow) -> None:
-    sys.stdout.write(f"{encode(shown(event, cursor_text(event.cursor))).decode()}\n")
+def _print_json(event: LogRow, charts: Registry) -> None:
+    sys.stdout.write(f"{encode(shown(event, cursor_text(event.cursor), charts)).decode()}\n")
     sys.stdout.flush()
 
 

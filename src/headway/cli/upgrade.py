@@ -9,21 +9,23 @@ from itertools import chain, repeat
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
-from headway.cli.beside import charts_beside
+from headway.cli.apps import charts_beside
 from headway.cli.catalogue import find, named_object
 from headway.cli.charts import Json, write
 from headway.cli.db import DEFAULT, Url
+from headway.cli.direct import actor
 from headway.cli.failure import CommandError
 from headway.cli.formats import as_json
 from headway.cli.options import App, settings_of
-from headway.cli.present import errors_to, out
+from headway.cli.present import errors_to, out, progress
 from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
-from headway.cli.progress import progress
 from headway.codec import to_data
 from headway.engine.engine import Engine
-from headway.engine.upgrade import Upgraded, undo, upgrade
-from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.engine.nodes import nodes_without
+from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreFullError, StoreUnavailableError, UnboundError
 from headway.statechart.chart import Chart
 from headway.statechart.export import chart_hash
@@ -71,11 +73,12 @@ def command(
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
     beside = charts_beside(chart, settings_of(app=app, database=database))
     given = {**beside.facts, **_facts(facts)}
-    task = Task(new, beside.charts, database, facts=given, by=Actor(by), reason=reason, quiet=json)
+    task = Task(new, beside.charts, database, facts=given, by=actor(by, None), reason=reason, quiet=json)
     if back:
         _tell(_done(task, task.undo), "brought back", json=json)
         return
     proof = asyncio.run(task.rehearse(replay=replay))
+    asyncio.run(task.warn_of_nodes())
     if rehearsal or not proof.ok:
         if json:
             write(as_json(rehearsal_data(proof)))
@@ -140,6 +143,24 @@ class Task:
                 )
         finally:
             await engine.store.close()
+
+    async def warn_of_nodes(self) -> None:
+        """Name the living nodes that would leave upgraded instances alone."""
+        store = store_at(self._database)
+        await store.open()
+        try:
+            alive = await store.nodes.alive()
+            without = await nodes_without(store, (self._chart.name, self._chart.version))
+        finally:
+            await store.close()
+        version = f"{self._chart.name} v{self._chart.version}"
+        if without and len(without) == len(alive):
+            said = f"no living node knows {version}: upgraded instances stand still until one does"
+        elif without:
+            said = f"{', '.join(without)} do not know {version} and leave upgraded instances to other nodes"
+        else:
+            return
+        errors_to().print(f"[yellow]warning:[/] {escape(said)}", soft_wrap=True)
 
     async def upgrade(self, total: int) -> Upgraded:
         """Do it."""

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from headway.clock import milliseconds
 from headway.errors import InputError, shown
+from headway.statechart.identity import normal_id, require_id
 from headway.statechart.snapshot import Actor, Event
 from headway.store.port import InstanceQuery
 
@@ -14,10 +15,12 @@ TEXT_OR_NONE = (str, type(None))
 
 
 def require_event(instance: object, event: object, request_id: object, expected_seq: object) -> None:
-    """Raises InputError unless an event can be sent like this. Every send pays for it: no loops, no calls."""
+    """Raises InputError unless an event can be sent like this. Every send pays for it: no loops."""
     if (
         type(event) is Event
         and type(event.by) is Actor
+        and type(event.by.id) is str
+        and normal_id(event.by.id) == event.by.id
         and type(instance) is str
         and request_id.__class__ in TEXT_OR_NONE
         and (expected_seq is None or type(expected_seq) is int)
@@ -70,6 +73,8 @@ def require_actor(word: str, value: object) -> None:
     if not isinstance(value, Actor):
         name = value if isinstance(value, str) else "bob"
         raise InputError(f"{word}= is an actor, as person({name!r}, 'manager'), not {shown(value)}")
+    if value.kind != "system":  # those that the engine makes carry names of instances
+        require_id(f"the id of the actor {word}=", value.id)
 
 
 def require_number(word: str, value: object, *, least: int | None = None) -> None:

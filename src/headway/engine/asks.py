@@ -1,21 +1,190 @@
-"""Asks: what people are asked, and the ways in which they take it on, pass it on and answer."""
+"""Inboxes: of the open asks that name an actor's roles, those that the actor could answer, or holds."""
 
 from __future__ import annotations
 
+import hmac
+import secrets
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
-from datetime import timedelta
-from typing import Any
+from datetime import datetime
+from hashlib import sha256
+from typing import Any, NamedTuple
 
+from headway.codec import Value, decode, encode
 from headway.engine import arguments
 from headway.engine.engine import Engine
-from headway.engine.links import Link, Signer
 from headway.engine.orders import Answer
-from headway.errors import InputError, LinkError, RequestReusedError, UnknownAskError
-from headway.statechart.asks import HOLDING
+from headway.engine.upgrade.versions import stored_chart
+from headway.errors import (
+    HeadwayError,
+    InputError,
+    LinkError,
+    RequestReusedError,
+    UnknownAskError,
+    UnknownChartError,
+)
+from headway.statechart.chart import Chart
+from headway.statechart.explain import answers_open_to
+from headway.statechart.identity import same_id
 from headway.statechart.refusal import Refusal
-from headway.statechart.snapshot import Actor, Event, delegate_ask, release_ask
+from headway.statechart.snapshot import (
+    Actor,
+    Event,
+    Snapshot,
+    claim_ask,
+    delegate_ask,
+    is_reserved,
+    release_ask,
+)
+from headway.statechart.step.asks import HOLDING
 from headway.store.port import AskQuery
-from headway.store.rows import AskRow
+from headway.store.rows import AskRow, InstanceRow
+
+MOST_READ = 1_000
+"""How many asks are read for one page: those that an actor is barred from are read and not shown."""
+
+
+class Page(NamedTuple):
+    """Some asks, and the id of the last one that was read if there may be more."""
+
+    asks: list[AskRow]
+    next: str | None
+
+
+class Inbox:
+    """Reads the inboxes of an engine's tenants."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._stored: dict[tuple[str, int], Chart | None] = {}
+
+    async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Page:
+        """At most so many asks, the oldest first; a page may be short though there is a next one."""
+        found: list[AskRow] = []
+        read = 0
+        while True:
+            rows = await self._named(tenant, actor, after, limit + 1)
+            answers = await self.answers(rows, actor)
+            for row in rows:
+                if len(found) == limit:
+                    return Page(found, after)
+                after = row.id
+                if answers[row.id] or same_id(row.delegated_to, actor.id):
+                    found.append(row)
+            read += len(rows)
+            if len(rows) <= limit:
+                return Page(found, None)
+            if read >= MOST_READ:
+                return Page(found, after)
+
+    async def answers(self, rows: Sequence[AskRow], actor: Actor) -> dict[str, tuple[str, ...]]:
+        """By ask: the answers that roles, delegation and duties leave open to an actor."""
+        keys = {(row.tenant, row.instance) for row in rows if row.closed_at is None}
+        instances = await self._engine.store.look_up(keys) if keys else ()
+        known = {(row.tenant, row.id): row for row in instances}
+        return {
+            row.id: await self._open_to(row, known.get((row.tenant, row.instance)), actor) for row in rows
+        }
+
+    async def _named(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Sequence[AskRow]:
+        roles = tuple(sorted(actor.roles))
+        query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
+        return await self._engine.store.asks(query)
+
+    async def _open_to(self, row: AskRow, instance: InstanceRow | None, actor: Actor) -> tuple[str, ...]:
+        if instance is None or row.closed_at is not None:
+            return ()
+        chart = await self._chart(instance)
+        if chart is None:
+            return row.answers  # a chart that nobody has stored says nothing about duties
+        return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+
+    async def _chart(self, instance: InstanceRow) -> Chart | None:
+        """The chart of an instance; if it is not registered here, as it was stored, without functions."""
+        key = (instance.chart, instance.version)
+        try:
+            return self._engine.charts.known(*key)
+        except UnknownChartError:
+            if key not in self._stored:
+                stored = {(row.chart, row.version): row for row in await self._engine.store.charts()}
+                self._stored[key] = stored_chart(stored[key]) if key in stored else None
+            return self._stored[key]
+
+
+SHORTEST_SECRET = 16
+LONGEST_TOKEN = 4_000
+MARK = b"headway link 1:"
+
+
+class Link(Value):
+    """What a link allows: this person, in these roles, answers this ask until then."""
+
+    tenant: str
+    ask: str
+    opened_at: datetime
+    by: Actor
+    expires_at: datetime
+    nonce: str
+
+    @property
+    def request_id(self) -> str:
+        """The request id of the link's one use: a double click gets the first answer again."""
+        return f"link:{self.nonce}"
+
+
+class Signer:
+    """Makes links and reads them. The first secret signs; all are accepted, so that one can be replaced."""
+
+    def __init__(self, secrets_: Sequence[str]) -> None:
+        if not secrets_ or min(map(len, secrets_)) < SHORTEST_SECRET:
+            raise LinkError(f"links need a secret of at least {SHORTEST_SECRET} characters")
+        self._keys = [secret.encode() for secret in secrets_]
+
+    def sign(self, ask: AskRow, by: Actor, expires_at: datetime) -> str:
+        """A token that allows one answer to an ask, and to no later one of the same id.
+
+        Raises InputError when names and roles are too long for one.
+        """
+        nonce = secrets.token_urlsafe(12)
+        link = Link(ask.tenant, ask.id, ask.opened_at, by, expires_at=expires_at, nonce=nonce)
+        body = encode(link)
+        token = f"{_text(body)}.{_text(_signature(self._keys[0], body))}"
+        if len(token) > LONGEST_TOKEN:
+            raise InputError("names and roles are too long for a link")
+        return token
+
+    def read(self, token: str, now: datetime) -> Link:
+        """What a token allows; raises LinkError when it is forged or has run out."""
+        link = self._verified(token)
+        if link.expires_at <= now:
+            raise LinkError("the link has run out")
+        return link
+
+    def _verified(self, token: str) -> Link:
+        body, _, signature = token.partition(".") if len(token) <= LONGEST_TOKEN else ("", "", "")
+        try:
+            raw, given = _bytes(body), _bytes(signature)
+        except ValueError as error:
+            raise LinkError("not a link") from error
+        if not any(hmac.compare_digest(_signature(key, raw), given) for key in self._keys):
+            raise LinkError("not a link that was given out here")
+        try:
+            return decode(Link, raw)
+        except HeadwayError as error:
+            raise LinkError("not a link of this version") from error
+
+
+def _signature(key: bytes, body: bytes) -> bytes:
+    return hmac.digest(key, MARK + body, sha256)
+
+
+def _text(raw: bytes) -> str:
+    return urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    return urlsafe_b64decode(text.encode("ascii") + b"=" * (-len(text) % 4))
+
 
 CLAIM_LASTS = "15m"
 LINK_LASTS = "7d"
@@ -30,18 +199,33 @@ class Asks:
         if isinstance(secrets, str):
             raise InputError("secrets is a list of texts")
         self._engine = engine
+        self._inbox = Inbox(engine)
         self._signer_or_none = Signer(secrets) if secrets else None
 
     async def inbox(
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
     ) -> Sequence[AskRow]:
-        """The open asks that an actor may answer, the oldest first: by a role, or by delegation."""
+        """The open asks that an actor may answer by role and duties, or holds; the oldest first."""
+        page = await self.inbox_page(tenant, actor, after=after, limit=limit)
+        found = page.asks
+        while page.next is not None and len(found) < limit:
+            page = await self.inbox_page(tenant, actor, after=page.next, limit=limit - len(found))
+            found += page.asks
+        return found
+
+    async def inbox_page(
+        self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
+    ) -> Page:
+        """The same, but bounded in what it reads: a page may be short though there is a next one."""
         arguments.require_actor("actor", actor)
         arguments.require_texts(after=after)
         arguments.require_number("limit", limit, least=1)
-        roles = tuple(sorted(actor.roles))
-        query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
-        return await self._engine.store.asks(query)
+        return await self._inbox.page(tenant, actor, after, limit)
+
+    async def yours(self, ask: AskRow, actor: Actor) -> tuple[str, ...]:
+        """The answers to an open ask that roles, delegation and duties leave open to an actor."""
+        arguments.require_actor("actor", actor)
+        return (await self._inbox.answers([ask], actor))[ask.id]
 
     async def of_instance(self, tenant: str, instance: str, *, limit: int = 100) -> Sequence[AskRow]:
         """The open asks of an instance."""
@@ -66,10 +250,7 @@ class Asks:
         self, tenant: str, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS, request_id: str | None = None
     ) -> Answer:
         """Take an ask on: nobody else can answer it until the claim is released or has run out."""
-        # For how long, not until when: a repeat of the request must be the same request.
-        milliseconds = arguments.lasting(lasts) // timedelta(milliseconds=1)
-        event = Event("ask.claim", {"lasts": milliseconds}, by=by, ref=ask)
-        return await self._send(tenant, ask, event, request_id)
+        return await self._send(tenant, ask, claim_ask(ask, arguments.lasting(lasts), by), request_id)
 
     async def release(self, tenant: str, ask: str, *, by: Actor, request_id: str | None = None) -> Answer:
         """Give a claim or a delegation back."""
@@ -103,6 +284,8 @@ class Asks:
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
         arguments.require_actor("for_", for_)
+        if is_reserved(for_):
+            raise InputError(f"the actor {for_.id} is reserved for the engine")
         span = arguments.lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:

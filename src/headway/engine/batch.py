@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import Any
 
 from headway.codec import as_json, decode, replace
@@ -16,6 +15,8 @@ from headway.engine.commit import (
     write_effects,
     write_ends,
     write_history,
+    write_report,
+    write_versions,
 )
 from headway.engine.facts import Facts, instances_key, owner_of
 from headway.engine.orders import (
@@ -31,7 +32,8 @@ from headway.engine.orders import (
 )
 from headway.engine.registry import Registry
 from headway.engine.reports import Gathered
-from headway.engine.upgraded import upgraded
+from headway.engine.undo import Undo
+from headway.engine.upgrade.instance import upgraded
 from headway.errors import (
     HeadwayError,
     InstanceExistsError,
@@ -43,31 +45,14 @@ from headway.statechart.chart import Chart
 from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed
-from headway.statechart.step import Step, first_context, start, status_of, step
+from headway.statechart.step.step import Step, first_context, start, status_of, step
 from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow, Key, RequestRow
 
 Asking = Generator[Reads, Found, None]
-MISSING = object()
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 MOST_ROUNDS = 50
 """So often parents may hear of children that came to be while they heard of others."""
-lists_of = attrgetter(
-    "history",
-    "timers",
-    "timers_gone",
-    "work",
-    "work_gone",
-    "asks",
-    "asks_renewed",
-    "asks_changed",
-    "asks_closed",
-    "messages",
-    "requests",
-    "records",
-    "stays",
-)
-"""The rows an order adds; instances are written once, at the end."""
 
 
 class NotTakenError(HeadwayError):
@@ -95,6 +80,7 @@ class Batch:
         self.trace: str | None = None
         self.living: dict[Key, Living | None] = {}
         self.touched: dict[Key, None] = {}
+        self.upgraded: dict[Key, None] = {}
         self.requests: dict[Key, RequestRow | None] = {}
         self.counters: dict[Key, int] = {}
         self.records: dict[tuple[str, str, str], Any] = {}
@@ -120,6 +106,8 @@ class Batch:
             assert living is not None
             row = instance_row(key, living, self.now)
             (self.written.updated if living.stored else self.written.created).append(row)
+        if self.upgraded:
+            write_versions(self.written, {key: self._snapshot(key) for key in self.upgraded})
         self.written.refused = [*self._refused()]
         return self.written
 
@@ -289,6 +277,7 @@ class Batch:
         done = upgraded(living, act, now, then, at=self.now, facts=facts)
         after = living.moved(done.snapshot, status_of(then, done.snapshot.states) or "")
         self.undo.put(self.living, order.key, after)
+        self.undo.put(self.upgraded, order.key, None)
         yield from self._apply(order.key, before, done)
         if after.snapshot.ended and living.owner is not None:
             self._count((order.key[0], instances_key(then.name, living.owner)), -1)
@@ -300,7 +289,7 @@ class Batch:
         if isinstance(outcome, Refusal):
             return outcome
         if order.cascades:
-            write_cascade(Commit(self.written, order.key, self.now, self.trace), outcome.snapshot, event.by)
+            write_cascade(self._commit(order.key, outcome.snapshot), outcome.snapshot, event.by)
         return (yield from self._receipt(order.key))
 
     def _step(self, key: Key, living: Living, event: Event) -> Generator[Reads, Found, Step | Refusal]:
@@ -331,7 +320,7 @@ class Batch:
 
     def _apply(self, key: Key, before: Snapshot | None, done: Step) -> Asking:
         self.undo.put(self.touched, key, None)
-        commit = Commit(self.written, key, self.now, self.trace)
+        commit = self._commit(key, done.snapshot)
         living = self.living[key]
         assert living is not None
         write_history(commit, living, done)
@@ -355,6 +344,9 @@ class Batch:
         for child in spawned:
             yield from self._spawn(key, child)
 
+    def _commit(self, key: Key, after: Snapshot) -> Commit:
+        return Commit(self.written, key, after, now=self.now, trace=self.trace)
+
     def _count(self, counter: Key, by: int) -> None:
         """Add to a counter, for the store and for the guards of the orders that follow."""
         totals = self.written.counters
@@ -371,6 +363,10 @@ class Batch:
             yield from self._load(instances=[parent])
         living = self.living[parent]
         if living is None or living.snapshot.ended:
+            return
+        if child not in self.upgraded and not self.registry.has(*_version(living.snapshot)):
+            # A node that knows the parent's version tells it. An upgrade must know whether it takes it.
+            write_report(self._commit(child, self._snapshot(child)), report)
             return
         if self.gathers and self._chart(living.snapshot).model.children == "together":
             self.undo.put(self.gathered, parent, Gathered({}, trace=self.trace).plus(report))
@@ -395,6 +391,11 @@ class Batch:
     def _depth(self, key: Key) -> int:
         living = self.living[key]
         return 0 if living is None else living.snapshot.depth
+
+    def _snapshot(self, key: Key) -> Snapshot:
+        living = self.living[key]
+        assert living is not None
+        return living.snapshot
 
     def _roll_up_alone(self, parent: Key) -> Asking:
         """A parent hears of what earlier orders have led to: that is no matter of the one that follows."""
@@ -426,11 +427,12 @@ class Batch:
             )
 
     def _spawn(self, parent: Key, spawn: SpawnChild) -> Asking:
-        """A child is created in the same transaction; its first status is its first report."""
+        """A child is created in the same transaction; its first status is its first report.
+
+        Also when the parent has ended: by the step that spawns the child, or by a child before it.
+        """
         creation = Creation(chart=spawn.chart, context=spawn.context, parent=parent[1], depth=spawn.depth)
-        child, above = (parent[0], spawn.child), self.living[parent]
-        if above is None or above.snapshot.ended:
-            return  # an earlier child of the same step has ended it: nobody waits for this one
+        child = (parent[0], spawn.child)
         if self.living.get(child) is not None:
             raise InstanceExistsError(f"an instance {spawn.child} exists already")
         refusal = yield from self._begin(child, creation)
@@ -452,37 +454,8 @@ class Batch:
         return self.registry.chart(snapshot.chart, snapshot.version)
 
 
-class Undo:
-    """What an order has changed so far, so that a bad one leaves no trace."""
-
-    __slots__ = ("_lengths", "_replaced", "_written")
-
-    def __init__(self, written: Changes) -> None:
-        self._written = written
-        self._lengths = [*map(len, lists_of(written))]
-        self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
-
-    def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
-        """Set a key of a mapping, keeping what it was."""
-        self._replaced.append((mapping, key, mapping.get(key, MISSING)))
-        mapping[key] = value
-
-    def take(self, mapping: dict[Any, Any], key: object) -> Any:
-        """Take a key out of a mapping, keeping what it was."""
-        value = mapping.pop(key)
-        self._replaced.append((mapping, key, value))
-        return value
-
-    def all(self) -> None:
-        """Take everything back; what is taken back already stays so."""
-        for rows, length in zip(lists_of(self._written), self._lengths, strict=True):
-            del rows[length:]
-        for mapping, key, value in reversed(self._replaced):
-            if value is MISSING:
-                del mapping[key]
-            else:
-                mapping[key] = value
-        self._replaced.clear()
+def _version(snapshot: Snapshot) -> tuple[str, int]:
+    return snapshot.chart, snapshot.version
 
 
 def _living(row: InstanceRow | None) -> Living | None:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import Any, get_args
+from typing import Any, TypeVar, get_args
 
-from headway.codec import encode
+from headway.codec import encode, replace
 from headway.engine.journal import BEGINNING, chained, sealed
+from headway.errors import EngineError
 from headway.statechart import effects
-from headway.statechart.snapshot import Actor, Snapshot
-from headway.statechart.step import Step
+from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
+from headway.statechart.step.step import Step
 from headway.store.port import Changes
 from headway.store.rows import (
     AskChange,
@@ -22,8 +23,10 @@ from headway.store.rows import (
     RecordRow,
     TimerRow,
     WorkRow,
+    WorkVersion,
 )
 
+Held = TypeVar("Held", TimerRow, WorkRow)
 Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk
 """What a note keeps."""
 
@@ -58,11 +61,15 @@ class Living:
 class Commit:
     """The rows of one step of one instance, written into the changes of a unit."""
 
-    __slots__ = ("changes", "instance", "now", "tenant", "trace")
+    __slots__ = ("changes", "chart", "instance", "now", "tenant", "trace", "version")
 
-    def __init__(self, changes: Changes, key: Key, now: datetime, trace: str | None) -> None:
+    def __init__(
+        self, changes: Changes, key: Key, after: Snapshot, *, now: datetime, trace: str | None
+    ) -> None:
+        """`after` is the instance as the step leaves it."""
         self.changes = changes
         self.tenant, self.instance = key
+        self.chart, self.version = after.chart, after.version
         self.now = now
         self.trace = trace
 
@@ -76,18 +83,18 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
     snapshot = living.snapshot
     return sealed(
         encode(snapshot),
-        key[0],
-        key[1],
-        snapshot.chart,
-        snapshot.version,
-        snapshot.seq,
-        living.status,
-        snapshot.ended,
-        snapshot.parent,
-        living.owner,
-        living.created_at,
-        now,
-        living.journal,
+        tenant=key[0],
+        id=key[1],
+        chart=snapshot.chart,
+        version=snapshot.version,
+        seq=snapshot.seq,
+        status=living.status,
+        ended=snapshot.ended,
+        parent=snapshot.parent,
+        owner=living.owner,
+        created_at=living.created_at,
+        updated_at=now,
+        journal=living.journal,
     )
 
 
@@ -97,21 +104,21 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
     for number, row in enumerate(done.history):
         line = chained(
             living.journal,
-            commit.tenant,
-            commit.instance,
-            row.seq,
-            row.index,
-            row.at,
-            row.event,
-            row.transition,
-            "+".join(row.before),
-            "+".join(row.after),
-            row.actor,
-            row.reason,
-            row.attempt,
-            None if row.data is None else encode(row.data).decode(),
-            done.snapshot.version,
-            _note(done.effects) if number == last else None,
+            tenant=commit.tenant,
+            instance=commit.instance,
+            seq=row.seq,
+            row=row.index,
+            at=row.at,
+            event=row.event,
+            transition=row.transition,
+            before="+".join(row.before),
+            after="+".join(row.after),
+            actor=row.actor,
+            reason=row.reason,
+            attempt=row.attempt,
+            data=None if row.data is None else encode(row.data).decode(),
+            version=done.snapshot.version,
+            note=_note(done.effects) if number == last else None,
         )
         living.journal = line.hash
         commit.changes.history.append(line)
@@ -139,11 +146,16 @@ def write_ends(commit: Commit, before: Snapshot, after: Snapshot) -> None:
 
 
 def write_effects(commit: Commit, done: tuple[effects.Effect, ...]) -> None:
-    """The rows of a step's effects; those that reach other instances are the batch's to handle."""
+    """The rows of a step's effects; raises EngineError for an effect that nobody handles.
+
+    Those that reach other instances are the batch's to handle.
+    """
     for effect in done:
         writer = WRITERS.get(type(effect))
         if writer is not None:
             writer(commit, effect)
+        elif type(effect) not in IN_BATCH:
+            raise EngineError(f"no writer for the effect {type(effect).__name__}")
 
 
 def write_cascade(commit: Commit, after: Snapshot, by: Actor) -> None:
@@ -152,9 +164,54 @@ def write_cascade(commit: Commit, after: Snapshot, by: Actor) -> None:
     _publish(commit, f"{commit.instance}:{after.seq}:cancel", "deliver", "cancel", data=data)
 
 
+def write_report(commit: Commit, report: effects.ReportToParent) -> None:
+    """The message by which a parent hears of a child's change where it cannot hear of it at once."""
+    event = child_changed(commit.instance, report.before, report.after, report.errors)
+    data = {"to": report.parent, "data": event.data, "ref": event.ref}
+    _publish(commit, report.id, "deliver", event.name, data=data)
+
+
+def write_forward(commit: Commit, effect_id: str, event: Event, request_id: str | None) -> None:
+    """The message by which a node that knows the instance's version sends it an event."""
+    data = {
+        "to": commit.instance,
+        "data": event.data,
+        "ref": event.ref,
+        "attempt": event.attempt,
+        "by": event.by,
+        "request": request_id,
+    }
+    _publish(commit, effect_id, "deliver", event.name, data=data)
+
+
+def write_versions(changes: Changes, upgraded: Mapping[Key, Snapshot]) -> None:
+    """Timers and work of upgraded instances get their new version, also those that stay as they are."""
+    changes.timers = [_of_version(row, upgraded) for row in changes.timers]
+    changes.work = [_of_version(row, upgraded) for row in changes.work]
+    for (tenant, instance), after in upgraded.items():
+        changes.timers += [
+            TimerRow(tenant, timer, instance, after.chart, after.version, set_.event, set_.due)
+            for timer, set_ in after.timers.items()
+        ]
+        changes.work_versions += [WorkVersion(tenant, work.id, after.version) for work in after.work.values()]
+
+
+def _of_version(row: Held, upgraded: Mapping[Key, Snapshot]) -> Held:
+    after = upgraded.get((row.tenant, row.instance))
+    return row if after is None else replace(row, version=after.version)
+
+
 def _set_timer(commit: Commit, effect: effects.SetTimer) -> None:
     commit.changes.timers.append(
-        TimerRow(commit.tenant, effect.timer, commit.instance, effect.event, effect.due)
+        TimerRow(
+            commit.tenant,
+            effect.timer,
+            commit.instance,
+            commit.chart,
+            commit.version,
+            effect.event,
+            effect.due,
+        )
     )
 
 
@@ -173,6 +230,8 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
             tenant=commit.tenant,
             id=effect.work,
             instance=commit.instance,
+            chart=commit.chart,
+            version=commit.version,
             state=effect.state,
             handler=effect.handler,
             queue=effect.queue,
@@ -287,4 +346,6 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.StoreRecord: _record,
 }
 
+IN_BATCH = frozenset({effects.SpawnChild, effects.ReportToParent, effects.AddToCounter})
+"""Effects on other instances and on shared counters: the batch handles them."""
 NOTED = frozenset(get_args(Noted))

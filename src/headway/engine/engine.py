@@ -10,16 +10,27 @@ from datetime import timedelta
 from functools import partial
 from typing import Any, Self
 
-from headway.codec import decode
+from headway.codec import DEEPEST, decode, require_depth
 from headway.engine import arguments
 from headway.engine.batch import Batch
 from headway.engine.facts import Given
+from headway.engine.forward import Forwarding
 from headway.engine.lookups import Lookups
-from headway.engine.orders import DAY, HOUR, Answer, Creation, Order, Receipt, Upgrading, parent_named
-from headway.engine.registry import Registry
+from headway.engine.orders import (
+    DAY,
+    HOUR,
+    Answer,
+    Creation,
+    Order,
+    Receipt,
+    Upgrading,
+    own_id,
+    parent_named,
+)
+from headway.engine.registry import Registry, keep_versions
+from headway.engine.replay import tell_replay
 from headway.engine.service import LOG
 from headway.engine.trace import CURRENT
-from headway.engine.versions import keep_versions
 from headway.engine.why import Explanation, explained
 from headway.errors import (
     EngineError,
@@ -30,14 +41,18 @@ from headway.errors import (
     UnknownInstanceError,
 )
 from headway.statechart.chart import Charted
-from headway.statechart.remap import Before
+from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
+from headway.statechart.upgrade.remap import Before
+from headway.store.loop_guard import LoopGuard
 from headway.store.port import Changes, InstanceQuery, Store
 from headway.store.rows import HistoryRow, InstanceRow, Key
 
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
 LONGEST_NAME = 400
+AROUND = 2
+"""Levels of a call around what it carries."""
 LONGEST_NEW_NAME = 200
 
 Watcher = Callable[[Changes], None]
@@ -60,11 +75,13 @@ class Engine:
         node: str = "",
         charts_may_change: bool = False,
     ) -> None:
-        """`facts` are functions for the facts that stand in no row; `node` names this process.
+        """`facts` are functions for the facts that stand in no row; `node` names this process, as an id.
 
         A chart whose version is stored with other contents is refused, unless `charts_may_change`,
         which is for development: instances that live by the old contents may be stranded.
         """
+        if node:
+            require_id("the name of a node", node)
         self.store = store
         self._lookups = Lookups(store)
         self.charts = Registry(charts, facts)
@@ -78,7 +95,7 @@ class Engine:
         self._crowded = False
         self._alone: deque[Call] = deque()
         self._idle: asyncio.Event | None = None
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self._guard = LoopGuard(self._drop_leftovers)
         self._watchers: list[Watcher] = []
 
     async def open(self) -> None:
@@ -86,11 +103,16 @@ class Engine:
 
         Raises SchemaError, StoreUnavailableError, and ChartChangedError.
         """
-        await self.store.open()
+        self._guard.bind()
         try:
-            await keep_versions(self.store, self.charts, may_change=self._charts_may_change)
+            await self.store.open()
+            try:
+                await keep_versions(self.store, self.charts, may_change=self._charts_may_change)
+            except BaseException:
+                await self.store.close()
+                raise
         except BaseException:
-            await self.store.close()
+            self._guard.release()
             raise
         for name, parents in self.charts.spawned_unknown().items():
             LOG.warning(
@@ -102,12 +124,13 @@ class Engine:
 
     async def close(self) -> None:
         """Finish the calls under way and close the store."""
-        self._here()
+        self.require_loop()
         while self._busy or self._waiting:
             if self._idle is None or self._idle.is_set():
                 self._idle = asyncio.Event()
             await self._idle.wait()
         await self.store.close()
+        self._guard.release()
 
     async def __aenter__(self) -> Self:
         """Open for the length of a block."""
@@ -176,7 +199,7 @@ class Engine:
         """
         arguments.require_pairs(events)
         arguments.require_request(request_id)
-        ids = [f"{request_id}/{number}" if request_id else None for number in range(len(events))]
+        ids = [own_id("many", request_id, number) if request_id else None for number in range(len(events))]
         return await self.send_all([((tenant, name), event) for name, event in events], ids)
 
     async def send_all(
@@ -185,13 +208,21 @@ class Engine:
         """Send events to instances of any tenant, in this order; each gets its own answer or error."""
         ids = request_ids or [None] * len(events)
         orders = [Order(key, event, own) for (key, event), own in zip(events, ids, strict=True)]
-        loop, trace = asyncio.get_running_loop(), CURRENT.get()
+        loop, trace = self.require_loop(), CURRENT.get()
         for order in orders:
             order.trace = trace
         calls = [(order, loop.create_future()) for order in orders if _passes(order)]
-        self._wait(*calls)
+        self._wait(loop, *calls)
         await asyncio.gather(*(decided for _, decided in calls))
         return [self._outcome(order) for order in orders]
+
+    async def forward(
+        self, tenant: str, instance: str, event: Event, *, request_id: str | None = None
+    ) -> None:
+        """Have an event sent by a node that knows the version of the instance, as this one does not."""
+        unit = Forwarding((tenant, instance), event, request_id=request_id, trace=CURRENT.get())
+        await self.store.run(unit)
+        self._show(unit.changes())
 
     async def cancel(
         self,
@@ -247,6 +278,7 @@ class Engine:
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""
         arguments.require_text("instance", instance)
+        self.require_loop()
         row = await self._lookups.instance((tenant, instance))
         if row is None:
             raise UnknownInstanceError(f"there is no instance {instance}")
@@ -274,17 +306,17 @@ class Engine:
     async def _ask(self, order: Order) -> Answer:
         _check(order)
         order.trace = CURRENT.get()
-        decided = asyncio.get_running_loop().create_future()
-        self._wait((order, decided))
+        loop = self.require_loop()
+        decided = loop.create_future()
+        self._wait(loop, (order, decided))
         await decided
         outcome = self._outcome(order)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    def _wait(self, *calls: Call) -> None:
+    def _wait(self, loop: asyncio.AbstractEventLoop, *calls: Call) -> None:
         """Let calls be in the next batch."""
-        loop = self._here()
         seen_to = self._waiting or self._busy >= self.store.lanes
         self._waiting += calls
         if seen_to:
@@ -295,15 +327,15 @@ class Engine:
         else:
             self._launch()
 
-    def _here(self) -> asyncio.AbstractEventLoop:
-        """The running loop; what was under way on one that is closed will never be heard of again."""
-        loop = asyncio.get_running_loop()
-        if self._loop is not loop:
-            if self._loop is not None and self._loop.is_closed():
-                self._busy, self._waiting, self._idle = 0, [], None
-                self._alone.clear()
-            self._loop = loop
-        return loop
+    def require_loop(self) -> asyncio.AbstractEventLoop:
+        """The running loop; raises WrongLoopError if the engine is used from another one."""
+        return self._guard.enter()
+
+    def _drop_leftovers(self) -> None:
+        """What was under way on a loop that was closed will never be heard of again."""
+        self._busy, self._waiting, self._idle = 0, [], None
+        self._alone.clear()
+        self._lookups = Lookups(self.store)
 
     def _outcome(self, order: Order) -> Answer | BaseException:
         """What a call that is decided has led to; it is counted."""
@@ -313,6 +345,7 @@ class Engine:
         assert order.answer is not None
         if order.replayed:
             self.tally["replayed"] += 1
+            tell_replay()
         else:
             self.tally["transitions" if isinstance(order.answer, Receipt) else "refused"] += 1
         return order.answer
@@ -359,7 +392,9 @@ class Engine:
 
 def _check(order: Order) -> None:
     order.require_json()
-    size = len(order.fingerprint().encode())
+    body = order.fingerprint().encode()
+    require_depth(body, DEEPEST + AROUND)
+    size = len(body)
     if size > LARGEST_PAYLOAD:
         raise TooLargeError(f"a call carries at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
     if not all(order.key):

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway.statechart import model
-from headway.statechart.actions import filled
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
+from headway.statechart.step.actions import filled
 from headway.store.rows import Key
 
 Given = Mapping[str, Callable[[str, Snapshot], Any]]

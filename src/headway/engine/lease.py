@@ -20,7 +20,8 @@ class Lease:
     """A name that one holder has at a time; asked for again when a third of its time has passed."""
 
     def __init__(self, store: Store, name: str, holder: str, *, lasts: float = LASTS) -> None:
-        self._store, self._holder, self._lasts = store, holder, lasts
+        self._store, self._holder = store, holder
+        self.name, self.lasts = name, lasts
         self._key: Key = ("", name)
         self._held_until = 0.0
         self._asked_at = 0.0
@@ -28,11 +29,11 @@ class Lease:
     async def held(self) -> bool:
         """Whether this holder has it, taking or extending it when that is due."""
         now = asyncio.get_running_loop().time()
-        if now < self._held_until and now - self._asked_at < self._lasts / 3:
+        if now < self._held_until and now - self._asked_at < self.lasts / 3:
             return True
-        held = await self._store.hold([self._key], self._holder, round(self._lasts * 1_000))
+        held = await self._store.hold([self._key], self._holder, round(self.lasts * 1_000))
         self._asked_at = now
-        self._held_until = now + self._lasts if held else 0.0
+        self._held_until = now + self.lasts if held else 0.0
         return bool(held)
 
     @property
@@ -48,15 +49,32 @@ class Lease:
 
 
 class SoleService(Service):
-    """A service of which one turns at a time among all nodes; another takes over when that one is gone."""
+    """A service of which one turns at a time among all nodes; another takes over when that one is gone.
+
+    One that acts `by_versions` serves instances of the versions that its node knows: then one of those
+    nodes turns that know the same. What two of them know both may do; instances take it once.
+    """
+
+    by_versions = False
+    lasts = LASTS
 
     def __init__(self, engine: Engine) -> None:
         super().__init__()
         self.engine = engine
-        self._lease = Lease(engine.store, self.name, engine.node)
+        self._lease = self._new_lease()
+
+    def _new_lease(self) -> Lease:
+        return Lease(self.engine.store, self._lease_name, self.engine.node, lasts=self.lasts)
+
+    @property
+    def _lease_name(self) -> str:
+        return f"{self.name} {self.engine.charts.fingerprint}" if self.by_versions else self.name
 
     async def turn(self) -> bool:
         """Do what is to be done now, if it is this node's to do."""
+        if (self._lease.name, self._lease.lasts) != (self._lease_name, self.lasts):
+            await self._lease.let_go()  # a chart was registered meanwhile
+            self._lease = self._new_lease()
         return await self._lease.held() and await self.act()
 
     @abstractmethod

@@ -11,8 +11,8 @@ from typing import Any
 from headway.codec import Plain, Scratch, Value, decode, encode, fingerprint, require_finite
 from headway.errors import EngineError
 from headway.statechart.refusal import Refusal
-from headway.statechart.remap import Before
 from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.statechart.upgrade.remap import Before
 from headway.store.rows import Key
 
 HOUR = timedelta(hours=1)
@@ -128,6 +128,11 @@ class Order(Scratch):
         """Raises InputError when what is brought along would not come back as it is."""
         if "null" in self.fingerprint() and not isinstance(self.act, Upgrading):
             require_finite(self.act.context if isinstance(self.act, Creation) else self.act.data)
+
+
+def own_id(kind: str, request_id: str, part: str | int) -> str:
+    """The request id of one part of a call; no other request id, and no other part, makes the same."""
+    return f"{kind}/{sha256(encode((request_id, part))).hexdigest()}"
 
 
 def parent_named(name: str) -> str | None:

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from datetime import datetime
+from functools import cached_property
+from hashlib import sha256
 
+from headway.codec import encode
 from headway.engine.facts import Given, facts_without_provider
-from headway.errors import EngineError, UnknownChartError
+from headway.errors import ChartChangedError, EngineError, UnknownChartError, UnknownVersionError
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, all_actions, chart_of
+from headway.statechart.export import chart_hash
+from headway.store.port import Store, Version
+from headway.store.rows import ChartRow
 
 
 class Registry:
@@ -38,6 +45,8 @@ class Registry:
         if other.model != chart.model:
             raise EngineError(f"two charts are called {chart.name} v{chart.version}: name or number one anew")
         self._charts[chart.name, chart.version] = chart
+        for derived in ("versions", "fingerprint"):
+            self.__dict__.pop(derived, None)
         newest = self._newest.get(chart.name)
         if newest is None or chart.version >= newest.version:
             self._newest[chart.name] = chart
@@ -59,20 +68,33 @@ class Registry:
         return chart
 
     def chart(self, name: str, version: int) -> Chart:
-        """The chart an instance follows; raises UnknownChartError."""
+        """The chart an instance follows; raises UnknownVersionError."""
         chart = self._charts.get((name, version))
         if chart is None:
-            versions = [str(known) for chart_name, known in sorted(self._charts) if chart_name == name]
-            known = ", ".join(versions) or "none"
-            raise UnknownChartError(f"chart {name} v{version} is not registered; registered: {known}")
+            known = [f"v{number}" for chart_name, number in self.versions if chart_name == name]
+            raise UnknownVersionError(name, version, ", ".join(known) or "no version of it")
         return chart
+
+    def has(self, name: str, version: int) -> bool:
+        """Whether instances of this version can go on here."""
+        return (name, version) in self._charts
+
+    @cached_property
+    def versions(self) -> tuple[Version, ...]:
+        """The versions that instances can go on with here, by name and number."""
+        return tuple(sorted(self._charts))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Short text that is the same for two registries with the same versions."""
+        return sha256(encode(self.versions)).hexdigest()[:16]
 
     def remember(self, chart: Chart) -> None:
         """Know a version that no instance can go on with here, because its functions may be gone."""
         self._past[chart.name, chart.version] = chart
 
     def known(self, name: str, version: int) -> Chart:
-        """A version that is registered, or at least remembered; raises UnknownChartError."""
+        """A version that is registered, or at least remembered; raises UnknownVersionError."""
         key = (name, version)
         return self._charts.get(key) or self._past.get(key) or self.chart(name, version)
 
@@ -90,4 +112,26 @@ class Registry:
 
     def __iter__(self) -> Iterator[Chart]:
         """All charts, by name and version."""
-        return iter(self._charts[key] for key in sorted(self._charts))
+        return iter(self._charts[key] for key in self.versions)
+
+
+async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> None:
+    """Store the versions that are new; raises ChartChangedError when one is stored with other contents."""
+    now = await store.now()
+    rows = [_row(chart, now) for chart in charts]
+    known = {(row.chart, row.version): row.hash for row in await store.charts()}
+    changed = [row for row in rows if known.get((row.chart, row.version), row.hash) != row.hash]
+    if changed and not may_change:
+        names = ", ".join(f"{row.chart} v{row.version}" for row in changed)
+        raise ChartChangedError(
+            f"{names} is stored with other contents, by which instances may live: give the changed chart a"
+            " new version (version=2), or pass charts_may_change=True while you develop it"
+        )
+    for row in changed:
+        await store.replace_chart(row)
+    await store.keep_charts([row for row in rows if (row.chart, row.version) not in known])
+
+
+def _row(chart: Chart, now: datetime) -> ChartRow:
+    document = encode(chart.model).decode()
+    return ChartRow(chart.name, chart.version, chart_hash(chart.model), document, now)

@@ -174,6 +174,7 @@ class Tail(WatchingService):
 
     def attend(self, follower: Follower) -> None:
         """Somebody wants to follow, and may have to catch up; it is nudged when it can."""
+        self._engine.require_loop()
         self._attending.add(follower)
         self.wake()
 

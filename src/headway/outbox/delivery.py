@@ -19,12 +19,14 @@ from headway.outbox.destination import (
     Destination,
     Fates,
     Message,
+    NotHereError,
     PermanentError,
     UnfinishedError,
     UnreachableError,
     message_of,
 )
 from headway.outbox.round import Round, Row, key_of, letter_of
+from headway.store.port import Version
 from headway.store.rows import Key, LetterRow
 
 LONGEST_PAUSE = timedelta(hours=1)
@@ -33,6 +35,8 @@ SHORTEST_REST = 1.0
 LONGEST_ROUND = 5.0
 """After so many seconds a round begins no more deliveries: messages of others wait for its end."""
 LONGEST_ERROR = 500
+NOT_HERE_FIRST, NOT_HERE_LATER = timedelta(seconds=1), timedelta(seconds=10)
+"""After so long a message is tried again that a node could not deliver, the first time and later."""
 TOO_MANY = "not tried: too many messages wait before it"
 
 
@@ -46,6 +50,8 @@ class Delivery:
         self.breaker = Breaker()
         self.longest_round = LONGEST_ROUND
         self.has_room = True
+        self.not_here: set[Version] = set()
+        """Chart versions that a node must know to deliver what this one could not."""
         self._quiet_until: datetime | None = None
 
     def is_quiet(self, now: datetime) -> bool:
@@ -151,6 +157,8 @@ class Delivery:
             await self._leave_alone(error)
             return False
         letter = letter_of(self._destination.name, row)
+        if isinstance(error, NotHereError):
+            return self._leave_to_others(letter, error, round_)
         letter = replace(letter, attempts=letter.attempts + 1, error=_text(error))
         self._tally["failed"] += 1
         if isinstance(error, PermanentError):
@@ -163,6 +171,16 @@ class Delivery:
             return self._bury(letter, round_)
         LOG.info("%s: %s of %s/%s failed: %s", self._name, *_place(letter), letter.error)
         round_.failed(letter, pause)
+        return False
+
+    def _leave_to_others(self, letter: LetterRow, error: NotHereError, round_: Round) -> bool:
+        """Keep a message for a node that can deliver it; the first attempt is its last that counts."""
+        self._tally["not_here"] += 1
+        if not letter.attempts:
+            LOG.info("%s: %s of %s/%s waits for another node: %s", self._name, *_place(letter), error)
+        self.not_here.add(error.version)
+        pause = NOT_HERE_LATER if letter.attempts else NOT_HERE_FIRST
+        round_.failed(replace(letter, attempts=max(1, letter.attempts), error=_text(error)), pause)
         return False
 
     async def _pause(self, letter: LetterRow, error: Exception) -> timedelta | None:

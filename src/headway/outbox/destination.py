@@ -39,6 +39,17 @@ class PermanentError(DeliveryError):
     """A destination will never take this message: it is dead at once."""
 
 
+class NotHereError(DeliveryError):
+    """A message that this node cannot deliver, and another may: no attempt is used up.
+
+    `version` is the chart and version that a node must know for it.
+    """
+
+    def __init__(self, message: str, version: tuple[str, int]) -> None:
+        self.version = version
+        super().__init__(message)
+
+
 class UnfinishedError(DeliveryError):
     """A destination has done a part of it, and goes on when others have had their turn: no failure."""
 
@@ -194,7 +205,8 @@ class Destination(Protocol):
         """Hand a message over.
 
         Raises PermanentError when it will never be taken, BusyError to be left alone for a time,
-        UnfinishedError to go on with it later, and anything else for a failure that may pass.
+        NotHereError when another node has to do it, UnfinishedError to go on with it later, and anything
+        else for a failure that may pass.
         """
 
     async def close(self) -> None:
@@ -207,6 +219,14 @@ class Fates:
     def __init__(self) -> None:
         self.arrived: list[int] = []
         self.failed: list[tuple[int, Exception]] = []
+
+
+@runtime_checkable
+class Timed(Protocol):
+    """A destination that tells the time of a delivery: it gets the store's, on which all nodes agree."""
+
+    def keep_time(self, now: datetime) -> None:
+        """What the time is at this moment."""
 
 
 @runtime_checkable

@@ -21,10 +21,19 @@ from headway.errors import (
     RequestReusedError,
     TooLargeError,
     UnknownInstanceError,
+    UnknownVersionError,
 )
-from headway.outbox.destination import SOON, Message, PermanentError, Terms, UnfinishedError, Wants
+from headway.outbox.destination import (
+    SOON,
+    Message,
+    NotHereError,
+    PermanentError,
+    Terms,
+    UnfinishedError,
+    Wants,
+)
 from headway.statechart.refusal import Refusal
-from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.statechart.snapshot import INSTANCE, SYSTEM, Actor, Event
 from headway.store.port import InstanceQuery
 
 CHILDREN = "children"
@@ -47,10 +56,10 @@ Call = Callable[[str], Awaitable[Answer]]
 class Instances:
     """Sends each message as an event, once, however often it is delivered.
 
-    One instance: a receiver that has ended, or is where the event would lead, needs no message; any other
-    refusal is a dead letter. All `children`: those that live and do not wait for the event are passed
-    over; if others refuse it, the message is a dead letter after all of them have been told. Very many are
-    told in several parts, with other messages between them.
+    One instance: a receiver needs no message that has ended, is where the event would lead, or waits no more
+    for the attempt that the event tells of; any other refusal is a dead letter. All `children`: those that
+    live and do not wait for the event are passed over; if others refuse it, the message is a dead letter
+    after all of them have been told. Very many are told in several parts, with other messages between them.
     """
 
     name = "instances"
@@ -66,29 +75,33 @@ class Instances:
     async def deliver(self, message: Message) -> None:
         """Send the event.
 
-        Raises PermanentError when the receiver refuses it or does not exist, and UnfinishedError when there
-        are more children to tell.
+        Raises PermanentError when the receiver refuses it or does not exist, NotHereError when this node
+        does not know its version, and UnfinishedError when there are more children to tell.
         """
         data = message.data
         if not isinstance(data, dict) or not isinstance(data.get("to"), str):
             raise PermanentError("the message does not say to whom it goes")
         call = self._cancelling(message, data) if data.get("cancel") else self._sending(message, data)
-        with tracing(CURRENT.get() or message.trace):
-            if data["to"] == CHILDREN:
-                await self._tell_children(message, call)
-            else:
-                await self._tell(message, data["to"], call)
+        try:
+            with tracing(CURRENT.get() or message.trace):
+                if data["to"] == CHILDREN:
+                    await self._tell_children(message, call, _last_told(message, data))
+                else:
+                    await self._tell(message, data["to"], call)
+        except UnknownVersionError as error:
+            raise NotHereError(str(error), (error.chart, error.version)) from error
 
     async def close(self) -> None:
         """Nothing to let go of: the engine is its owner's."""
 
     def _sending(self, message: Message, data: dict[str, Any]) -> Call:
-        event = Event(message.name, data.get("data"), by=sender(message.instance))
+        by = from_data(Actor, data["by"]) if "by" in data else sender(message.instance)
+        event = Event(message.name, data.get("data"), by, data.get("ref"), data.get("attempt", 0))
         return lambda to: self._engine.send(
             message.tenant,
             to,
             event,
-            request_id=_request(message, to),
+            request_id=data.get("request") or _request(message, to),
             lasts=REMEMBERED,
             keeps_refusals=False,
         )
@@ -117,21 +130,21 @@ class Instances:
             raise PermanentError(_reason(error)) from error
         if not isinstance(answer, Refusal):
             self.tally["sent"] += 1
-        elif answer.code in OVER:
+        elif answer.code in OVER or (answer.code == "stale" and "attempt" in message.data):
             self.tally["dropped"] += 1
         else:
             self.tally["refused"] += 1
             raise PermanentError(f"{to} refused it: {_reason(answer)}")
 
-    async def _tell_children(self, message: Message, call: Call) -> None:
-        """Tell those children that live and that there were when the message was sent, page by page."""
+    async def _tell_children(self, message: Message, call: Call, last: int) -> None:
+        """Tell those children that live and were spawned by the parent's steps up to `last`, page by page."""
         time = asyncio.get_running_loop().time
-        until, sent = time() + self.longest_part, _step(message.effect)
+        until = time() + self.longest_part
         after, refused = self._parts.get(message.id, (None, Counter()))
         query = InstanceQuery(tenant=message.tenant, parent=message.instance, ended=False, limit=PAGE)
         while True:
             children = await self._engine.list(replace(query, after=after))
-            there = [child.id for child in children if _step(child.id) <= sent]
+            there = [child.id for child in children if _step(child.id) <= last]
             refused = refused + await self._tell_page(there, call)
             if len(children) < PAGE:
                 break
@@ -167,12 +180,21 @@ class Instances:
 
 def sender(instance: str) -> Actor:
     """An instance as an actor: it speaks for the system, and no person can have its id."""
-    return Actor(id=f"instance:{instance}", kind="system", roles=SYSTEM.roles)
+    return Actor(id=f"{INSTANCE}{instance}", kind="system", roles=SYSTEM.roles)
 
 
 def _request(message: Message, to: str) -> str:
     """One for each message and receiver, whose name may be long."""
     return f"deliver:{message.id}:{sha256(to.encode()).hexdigest()[:32]}"
+
+
+def _last_told(message: Message, data: dict[str, Any]) -> int:
+    """The last step of the parent whose children get a message.
+
+    A cancellation is not for the children of its own step: they clean up after it.
+    """
+    sent = _step(message.effect)
+    return sent - 1 if data.get("cancel") else sent
 
 
 def _step(name: str) -> int:

@@ -182,7 +182,8 @@ class Kafka:
                     if has_several and not shipment.takes(place, message, topic):
                         continue
                     value = cloud_event(message, source)
-                    produce(topic, value, message.instance.encode())
+                    at = round(message.at.timestamp() * 1_000)  # the store's time, not this machine's
+                    produce(topic, value, message.instance.encode(), timestamp=at)
                 except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
                     if isinstance(raised, BufferError) and shipment.sent:
                         shipment.kept_back += ((place, message), *messages)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from headway.engine.once import Repeatable, run_command
+from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.port import LetterQuery, Store
 from headway.store.rows import LetterRow
 
@@ -52,10 +54,14 @@ class Letters:
         instance: str | None = None,
         ids: Sequence[str] = (),
         limit: int = MOST,
+        once: Repeatable[int] | None = None,
     ) -> int:
-        """Have dead letters tried again at once, with all their attempts, the oldest first; how many."""
+        """Have dead letters tried again at once, with all their attempts, the oldest first; how many.
+
+        With `once`, for the first request with its key alone; raises RepeatedError and RequestReusedError.
+        """
         query = LetterQuery(destination, tenant, instance, tuple(ids), dead=True, limit=limit)
-        return await self._store.redrive(query)
+        return await run_command(self._store, RedriveLetters(query), once)
 
     async def discard(
         self,
@@ -66,13 +72,15 @@ class Letters:
         ids: Sequence[str] = (),
         limit: int = MOST,
         waiting: bool = False,
+        once: Repeatable[int] | None = None,
     ) -> int:
         """Give dead letters of a destination up for good, the oldest first; answers how many.
 
-        With `waiting` those that wait instead; one that is on its way at that time may come back.
+        With `waiting` those that wait instead; one that is on its way at that time may come back. With
+        `once`, for the first request with its key alone; raises RepeatedError and RequestReusedError.
         """
         query = LetterQuery(destination, tenant, instance, tuple(ids), dead=not waiting, limit=limit)
-        return await self._store.discard(query)
+        return await run_command(self._store, DiscardLetters(query), once)
 
     async def retire(self, destination: str) -> bool:
         """Forget a destination that is no more, for all tenants, with its letters; False while one serves it.

@@ -13,8 +13,8 @@ from headway.clock import milliseconds
 from headway.codec import Value, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
+from headway.engine.redaction import snapshot_of
 from headway.engine.service import LOG
-from headway.engine.told import snapshot_of
 from headway.engine.watching import WatchingService
 from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError

@@ -13,7 +13,7 @@ from headway.engine.service import LOG
 from headway.engine.watching import WatchingService
 from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
-from headway.outbox.destination import Destination
+from headway.outbox.destination import Destination, Timed
 from headway.outbox.probe import Probe
 from headway.outbox.round import Round, key_of
 from headway.outbox.waiting import MOST_WAITING, Waiting
@@ -22,6 +22,8 @@ from headway.store.rows import Cursor, Key, LetterRow
 
 LEASE = "30s"
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
+STAND_BACK = timedelta(seconds=5)
+"""For so long a node that has made way for another does not take the lease again."""
 MOST_LEARNT = 10_000
 MOST_SEARCHED = 10
 """So many pages are looked at in one turn for a message of somebody who does not wait."""
@@ -56,6 +58,7 @@ class Relay(WatchingService):
         self._lease = milliseconds(lease)
         self._page = page or destination.terms.page
         self._waiting = Waiting(most_waiting)
+        self._back_at: datetime | None = None
         self._delivery = Delivery(self.name, destination, self._store.now, self.tally)
         self._probe = Probe(self._delivery.breaker, destination.wants)
         self._forget()
@@ -74,11 +77,36 @@ class Relay(WatchingService):
         """Try the letters that are due and read on; True when there may be more."""
         try:
             now = await self._store.now()
-            return await self._hold(now) and not self._delivery.is_quiet(now) and await self._go_on()
+            if isinstance(self.destination, Timed):
+                self.destination.keep_time(now)
+            if self._stands_back(now):
+                return False
+            more = await self._hold(now) and not self._delivery.is_quiet(now) and await self._go_on()
+            return more and not await self._make_way(now)
         except (Exception, asyncio.CancelledError):
             # Nobody knows what of it was written.
             self._forget()
             raise
+
+    def _stands_back(self, now: datetime) -> bool:
+        """Whether another node is to have the lease first."""
+        back = self._back_at
+        return back is not None and now < back <= now + STAND_BACK
+
+    async def _make_way(self, now: datetime) -> bool:
+        """Let a node go on that knows the versions which are not known here, if one is alive."""
+        wanted, self._delivery.not_here = self._delivery.not_here, set()
+        if not wanted:
+            return False
+        nodes = await self._store.nodes.alive()
+        if not any(node.name != self._engine.node and wanted.intersection(node.versions) for node in nodes):
+            return False
+        self.tally["made_way"] += 1
+        self._back_at = now + STAND_BACK
+        self._forget()
+        await self._store.let_go([("", self._consumer)], self._holder)
+        await self._store.announce(["messages"])
+        return True
 
     async def _go_on(self) -> bool:
         before, self._searches = self._cursor, False
@@ -269,7 +297,6 @@ class Relay(WatchingService):
             is_fresh = 0 <= (now - self._learnt_at) / timedelta(milliseconds=1) < self._lease / 3
             if is_fresh or not self._waiting.count:
                 return
-        self._learnt_at = now
         found: list[LetterPlace] = []
         while True:
             after = found[-1] if found else LetterPlace()
@@ -278,6 +305,8 @@ class Relay(WatchingService):
             if len(page) < MOST_LEARNT:
                 break
         self._waiting.learn(found)
+        # Only now: who could not read them must not believe that nobody waits.
+        self._learnt_at = now
 
     async def _settle(self, cursor: Cursor, round_: Round | None = None, *, always: bool = False) -> bool:
         """Write how far the destination has come; False when the lease is not ours any more."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from functools import cache
 from urllib.parse import quote
@@ -16,7 +17,7 @@ try:
 except ModuleNotFoundError as error:
     raise ModuleNotFoundError('webhooks need httpx: pip install "headway[webhooks]"') from error
 
-from headway.clock import Clock, SystemClock, milliseconds
+from headway.clock import SystemClock, milliseconds
 from headway.codec import encode, verbatim
 from headway.engine.trace import CURRENT
 from headway.outbox.addresses import Resolve, is_public, resolve
@@ -55,18 +56,30 @@ class Webhook:
         self,
         endpoint: Endpoint,
         *,
-        clock: Clock | None = None,
         look_up: Resolve = resolve,
         tls: ssl.SSLContext | None = None,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"webhook:{quote(endpoint.tenant)}:{endpoint.id}"
         self.wants = Wants(several(endpoint.kinds), several(endpoint.events), endpoint.tenant)
         self.terms = Terms("now", AT_ONCE, endpoint.backoff, timeout=None)
         self.endpoint = endpoint
-        self._clock = clock or SystemClock()
+        self._monotonic = monotonic
+        self._known: tuple[datetime, float] | None = None
         self._look_up = look_up
         self._tls = tls
         self._transport: httpx.AsyncHTTPTransport | None = None
+
+    def keep_time(self, now: datetime) -> None:
+        """What the time is at this moment, by the clock on which all nodes agree."""
+        self._known = (now, self._monotonic())
+
+    def _now(self) -> datetime:
+        """The time that was told, and what has passed since; this machine's when none was."""
+        if self._known is None:
+            return SystemClock().now()
+        told, since = self._known
+        return told + timedelta(seconds=self._monotonic() - since)
 
     async def deliver(self, message: Message) -> None:
         """Post a message; raises DeliveryError, BusyError or PermanentError when it is not taken."""
@@ -109,7 +122,7 @@ class Webhook:
             "host": self.endpoint.address.authority,
             "content-type": "application/json",
             "content-length": str(len(body)),
-            **signed(self.endpoint.keys, message.id, self._clock.now(), body),
+            **signed(self.endpoint.keys, message.id, self._now(), body),
         }
         if trace := CURRENT.get() or message.trace:
             headers["traceparent"] = trace
@@ -154,7 +167,7 @@ class Webhook:
         if status == GONE:
             raise PermanentError(said)
         if status in BUSY:
-            raise BusyError(said, after=_seconds(response.headers.get("retry-after"), self._clock.now()))
+            raise BusyError(said, after=_seconds(response.headers.get("retry-after"), self._now()))
         raise DeliveryError(said)
 
 

@@ -8,9 +8,9 @@ from typing import Protocol
 
 from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
-from headway.statechart.expressions import Expression, parse_or_failing
-from headway.statechart.sensitive import Secrets
-from headway.statechart.terms import Line
+from headway.statechart.authoring.terms import Line
+from headway.statechart.expressions.expressions import Expression, parse_or_failing
+from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (
     ANY,
     HISTORY,
@@ -25,6 +25,18 @@ from headway.statechart.tree import (
 from headway.statechart.types import DataType
 
 MOST_CONFIGURATIONS = 1_024
+EVALUATING = (
+    model.Assign,
+    model.Cancel,
+    model.Count,
+    model.ForEach,
+    model.If,
+    model.Log,
+    model.Raise,
+    model.Send,
+    model.Tell,
+)
+"""Actions that may have expressions."""
 
 
 class Charted(Protocol):
@@ -68,6 +80,7 @@ class Chart:
         self.scripted = whole.dialect == "scxml"
         self.computed = whole.computed is not None
         self.eventless = any(node.always for node in self.order)
+        self.evaluates = _evaluates(whole)
         for node in self.order:
             node.eventless = tuple(arc for above in node.upward for arc in above.always)
         self.context_type = self.types.get(whole.context) if whole.context else None
@@ -231,6 +244,17 @@ def answers(node: Node, ask: model.Ask) -> tuple[str, ...]:
 
 def _missing(_view: object) -> bool:
     return False
+
+
+def _evaluates(whole: model.Model) -> bool:
+    """Whether a chart has expressions, so that what a step evaluates is counted."""
+    conditions = [condition for row in whole.transitions for condition in (*row.when, row.after)]
+    return (
+        any(isinstance(condition, model.Formula) for condition in conditions)
+        or any(state.where is not None for state in whole.states)
+        or any(isinstance(action, EVALUATING) for action in all_actions(whole))
+        or whole.dialect == "scxml"
+    )
 
 
 def named_functions(whole: model.Model) -> set[str]:

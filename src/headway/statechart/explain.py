@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from headway.codec import Value
 from headway.errors import HeadwayError, InputError, shown
+from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
-from headway.statechart.claims import is_claimed, only_for
-from headway.statechart.draft import NOTHING, Draft, draft_of
-from headway.statechart.duties import needs_votes, voters_of
+from headway.statechart.identity import same_id
 from headway.statechart.refusal import roles_now, spoken
-from headway.statechart.selection import verdict
-from headway.statechart.snapshot import Event, OpenAsk, Snapshot
-from headway.statechart.step import in_utc
+from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
+from headway.statechart.step.claims import answered, answering, is_claimed, only_for, stands_in
+from headway.statechart.step.draft import NOTHING, Draft, draft_of
+from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
+from headway.statechart.step.retry import losses
+from headway.statechart.step.selection import verdict
+from headway.statechart.step.step import in_utc
 from headway.statechart.tree import Arc, Node
+
+LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
 
 class Wait(Value):
@@ -32,7 +37,11 @@ class Wait(Value):
 
 
 class Way(Value):
-    """A transition out of where the instance stands: who may fire it, and which guards say no."""
+    """A transition out of where the instance stands: who may fire it, and which guards say no.
+
+    `only_for` is who holds the question that it answers. Somebody to whom that was delegated acts
+    `in_place_of` others, or `needs_role`: one of `by`.
+    """
 
     transition: str
     events: tuple[str, ...]
@@ -43,6 +52,8 @@ class Way(Value):
     votes: tuple[str, ...] = ()
     votes_needed: int = 1
     only_for: str | None = None
+    in_place_of: tuple[str, ...] = ()
+    needs_role: bool = False
     depends_on_event: bool = False
 
     @property
@@ -99,6 +110,20 @@ def explain(chart: Charted, snapshot: Snapshot, now: datetime, *, facts: Mapping
         raise
     except (TypeError, AttributeError, KeyError, ValueError) as error:
         raise InputError(f"not a snapshot of {ready.name}: {error}") from error
+
+
+def answers_open_to(chart: Chart, snapshot: Snapshot, ask: str, actor: Actor) -> tuple[str, ...]:
+    """The answers to an open question that roles, delegation and duties leave open to somebody.
+
+    Claims and guards are not looked at. Without any, the question can be neither claimed nor delegated.
+    """
+    draft = draft_of(chart, snapshot, Event("why"), LONG_AGO, facts=NOTHING)
+    for state, question in snapshot.asks.items():
+        if question.id == ask and (question.delegated_to is None or same_id(question.delegated_to, actor.id)):
+            arcs = [arc for arc in answering(draft, state) if objection_to(draft, arc, actor) is None]
+            found = {event for arc in arcs for event in arc.model.events}
+            return tuple(event for event in chart.nodes[state].answers if event in found)
+    return ()
 
 
 def _explained(chart: Chart, snapshot: Snapshot, now: datetime, facts: Mapping[str, Any]) -> Why:
@@ -163,12 +188,25 @@ def _way(draft: Draft, arc: Arc) -> Way:
         votes=_votes(draft, arc),
         votes_needed=row.quorum + len(row.countersign),
         only_for=only_for(draft, arc),
+        **_delegation(draft, arc),
         depends_on_event=depends,
     )
 
 
+def _delegation(draft: Draft, arc: Arc) -> dict[str, Any]:
+    """By whose right the one to whom a question is delegated may answer it by a transition."""
+    for node, ask in answered(draft, arc):
+        if ask.delegated_to is not None:
+            delegate = Actor(ask.delegated_to)
+            lends = stands_in(node, ask, delegate) and objection_to(draft, arc, delegate) is None
+            others = tuple(each.id for each in ask.delegated_by) if lends else ()
+            return {"in_place_of": others, "needs_role": bool(arc.by) and not lends}
+    return {}
+
+
 def _votes(draft: Draft, arc: Arc) -> tuple[str, ...]:
-    return tuple(voters_of(draft.votes.get(arc.ballot, {}))) if needs_votes(arc) else ()
+    cast = voters_of(draft.votes.get(arc.ballot, {})) if needs_votes(arc) else {}
+    return tuple(who for who, places in cast.items() if places != NO_PLACE)
 
 
 def _asks(draft: Draft) -> tuple[Wait, ...]:
@@ -198,10 +236,14 @@ def _work(draft: Draft) -> tuple[Wait, ...]:
     for state, work in draft.work.items():
         run = draft.chart.nodes[state].model.run
         handler = run.handler if run else state
-        attempt = f" (attempt {work.attempt})" if work.attempt > 1 else ""
+        attempt = f" (attempt {work.attempt}{_losses(run, work)})" if work.attempt > 1 else ""
         begins = f", which begins at {work.due.isoformat()}" if work.due and work.due > draft.now else ""
         waits.append(Wait(kind="work", state=state, what=f"the work {handler}{attempt}{begins}"))
     return tuple(waits)
+
+
+def _losses(run: model.Run | None, work: OpenWork) -> str:
+    return f", {losses(run, work)}" if run is not None and work.lost else ""
 
 
 def _children(draft: Draft) -> tuple[Wait, ...]:
@@ -226,7 +268,11 @@ def _spoken(way: Way) -> str:
     event = " or ".join(way.events)
     if way.says_no:
         return f"{who} could {event}, but {'; '.join(way.says_no.values())}."
-    barred = f" (not {', '.join(way.barred)})" if way.barred else ""
+    barred = f" (not {', '.join(way.barred)})" if way.barred and not way.in_place_of else ""
+    if way.in_place_of:
+        barred += f", in place of {' and '.join(way.in_place_of)},"
+    elif way.only_for is not None and way.needs_role:
+        barred += f", as {' or '.join(way.by)},"
     if way.votes:
         wanted = f"{len(way.votes)} of {way.votes_needed} votes are in ({', '.join(way.votes)})"
         return f"another {who}{barred} can {event}: {wanted}."

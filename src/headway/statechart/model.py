@@ -249,6 +249,7 @@ class Run(Value):
     errors: tuple[str, ...] = ()
     timeout_code: str = "timeout"
     lost_code: str = "lost"
+    lost: int | None = None
 
 
 class Escalation(Value):
@@ -267,6 +268,7 @@ class Ask(Value):
     remind: int | None = None
     escalate: tuple[Escalation, ...] = ()
     late: Literal["refuse", "record"] = "refuse"
+    delegate: Literal["asked", "anyone"] = "asked"
     shows: tuple[str, ...] = ()
 
 

@@ -8,9 +8,9 @@ from typing import Literal, NoReturn
 from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
-from headway.statechart.snapshot import Event, OpenAsk, Snapshot
+from headway.statechart.snapshot import SYSTEM, Event, OpenAsk, Snapshot
 from headway.statechart.tree import Arc, Node, comes_from_engine, descriptor, names_matching
-from headway.statechart.validate import suggestion
+from headway.statechart.validation.validate import suggestion
 
 Code = Literal[
     "illegal",
@@ -129,7 +129,10 @@ def spoken(event: str) -> str | None:
 
 
 def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
-    """The events that some transition of the active states waits for from outside."""
+    """The events that some transition of the active states waits for, and that somebody outside may send.
+
+    The role of the system is the engine's own: what is for nobody else is left out, and so is the role.
+    """
     found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
     active_ids = {node.id for node in active}
     for node in _upward(active):
@@ -139,8 +142,10 @@ def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk
                     name = spoken(event)
                     if name is None or arc.excludes & active_ids:
                         continue
-                    by, targets = roles_now(chart, arc, asks), arc.model.targets or arc.model.lands
-                    found.setdefault((name, by), Allowed(event=name, by=by, targets=targets))
+                    roles, targets = roles_now(chart, arc, asks), arc.model.targets or arc.model.lands
+                    by = tuple(role for role in roles if role not in SYSTEM.roles)
+                    if by or not roles:
+                        found.setdefault((name, by), Allowed(event=name, by=by, targets=targets))
     return tuple(found.values())
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Iterable, Mapping
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from headway.codec import Plain
+from headway.statechart.identity import require_id
 
 Kind = Literal["person", "agent", "service", "system"]
 
@@ -22,14 +23,32 @@ class Actor(Plain, kw_only=False):
 SYSTEM = Actor(id="system", kind="system", roles=frozenset({"system"}))
 
 
+INSTANCE = "instance:"
+"""What the id of an instance begins with that sends an event to another one."""
+
+
+def is_reserved(actor: Actor) -> bool:
+    """Whether only the engine may act as this actor: nobody gets a key, a token or a link for it."""
+    name = actor.id.strip().casefold()
+    return actor.kind == "system" or name == SYSTEM.id or name.startswith(INSTANCE)
+
+
 def person(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expect
-    """A person with roles."""
-    return Actor(id=id, kind="person", roles=frozenset(roles))
+    """A person with roles; raises InputError for ids and roles that could be taken for others."""
+    return actor_of(id, "person", roles)
 
 
 def agent(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expect
-    """A program that acts by its own judgement, with roles."""
-    return Actor(id=id, kind="agent", roles=frozenset(roles))
+    """A program that acts by its own judgement, with roles; raises InputError as `person` does."""
+    return actor_of(id, "agent", roles)
+
+
+def actor_of(id: str, kind: Kind, roles: Iterable[str]) -> Actor:  # noqa: A002 - the word callers expect
+    """An actor whose id and roles come from outside; raises InputError if they could be taken for others."""
+    require_id("the id of an actor", id)
+    for role in roles:
+        require_id("a role", role)
+    return Actor(id=id, kind=kind, roles=frozenset(roles))
 
 
 class Event(Plain, kw_only=False):
@@ -58,18 +77,23 @@ class Timer(Plain):
 
 
 class OpenWork(Plain):
-    """The work of an active state: which attempt is due or running, and how often which policy failed."""
+    """The work of an active state: which attempt is due or running, and how often which policy failed.
+
+    `lost` is how many attempts ended because their host was lost: these are no failures.
+    """
 
     id: str
     attempt: int = 1
     failures: dict[str, int] = {}
     due: datetime | None = None
+    lost: int = 0
 
 
 class OpenAsk(Plain):
     """The question of an active state: who may answer, and until when.
 
     A claim keeps others from answering until it runs out; a delegation leaves it to one person alone.
+    `delegated_by` are those in whose place that person may answer, the one who was asked first.
     `since` is when it was put, if that was later than its state was entered.
     """
 
@@ -80,6 +104,7 @@ class OpenAsk(Plain):
     claimed_until: datetime | None = None
     delegated_to: str | None = None
     since: datetime | None = None
+    delegated_by: tuple[Actor, ...] = ()
 
 
 class Snapshot(Plain):
@@ -164,9 +189,12 @@ def work_progress(work: str, attempt: int, fraction: float, **data: object) -> E
     return Event(name="work.progress", ref=work, attempt=attempt, data={"fraction": fraction, **data})
 
 
-def claim_ask(ask: str, until: datetime, by: Actor) -> Event:
-    """The event of somebody who takes a question on: until then nobody else may answer it."""
-    return Event(name="ask.claim", ref=ask, data={"until": until.isoformat()}, by=by)
+def claim_ask(ask: str, lasts: timedelta, by: Actor) -> Event:
+    """The event of somebody who claims an ask: for so long nobody else may answer it.
+
+    It says for how long, not until when: a repeat of the request must be the same request.
+    """
+    return Event(name="ask.claim", ref=ask, data={"lasts": lasts // timedelta(milliseconds=1)}, by=by)
 
 
 def release_ask(ask: str, by: Actor) -> Event:

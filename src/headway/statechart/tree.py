@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway.statechart import model
-from headway.statechart.expressions import Expression
+from headway.statechart.expressions.expressions import Expression
 from headway.statechart.types import DataType
 
 Function = Callable[..., Any]

@@ -11,7 +11,7 @@ import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 from pydantic_core import ErrorDetails, core_schema
 
-from headway.codec import encode
+from headway.codec import encode, require_depth
 from headway.errors import HeadwayError, InputError
 from headway.statechart.marks import ALIASES, has_mark, has_marked_keys, names_in
 
@@ -121,7 +121,9 @@ class DataType:
             if type(data) is self.kind and not isinstance(data, (dict, list, str, int, float)):
                 return self._adapter.validate_python(data)
             # As JSON, so that a date may be a string but "1" is never a number.
-            return self._adapter.validate_json(encode(data), strict=True)
+            text = encode(data)
+            require_depth(text)
+            return self._adapter.validate_json(text, strict=True)
         except pydantic.ValidationError as error:
             raise Mismatch(f"not a {self.name}: {'; '.join(self._places(error))}") from error
         except (InputError, RecursionError) as error:

@@ -9,7 +9,7 @@ from headway.clock import Clock
 from headway.errors import InputError
 from headway.store.migrate import Database
 from headway.store.port import Store
-from headway.store.sqlite import SqliteStore, sqlite_database
+from headway.store.sqlite.store import SqliteStore, sqlite_database
 
 POSTGRES = frozenset({"postgresql", "postgres"})
 
@@ -44,7 +44,7 @@ def sqlite_path(address: str) -> str | None:
 
 def _postgres() -> Any:
     try:
-        from headway.store import postgres  # noqa: PLC0415 - SQLite alone needs no driver
+        from headway.store.postgres import store as postgres  # noqa: PLC0415 - asyncpg may be absent
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("headway"):
             raise

@@ -1,7 +1,5 @@
 """Brings a database's schema to the version that this code needs, by numbered files of SQL."""
 
-# ruff: noqa: S608 - statements are composed of names in this code; values come from this package alone
-
 from __future__ import annotations
 
 import re

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
-from typing import NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 from headway.codec import Scratch, Value
 from headway.store.rows import (
@@ -25,20 +25,32 @@ from headway.store.rows import (
     LetterRow,
     LogRow,
     MessageRow,
+    NodeRow,
     RecordRow,
     RequestRow,
     TimerRow,
     WorkRow,
+    WorkVersion,
 )
 
 Attempt = tuple[str, str, int]
 """An attempt at work: its tenant, its id, and which attempt."""
+Owned = Literal["timer", "work", "ask"]
+"""What rows belong to instances, beside their histories."""
+
+Version = tuple[str, int]
+"""A version of a chart: its name and its number."""
+
+
+class Command(Value):
+    """A write that has an answer, for a unit to run in its transaction: see `headway.store.commands`."""
 
 
 class Reads(Scratch):
     """What a unit wants to see before it goes on; instances are locked until the unit ends.
 
-    `soon` is what it is likely to want later: units that want the same had better take turns.
+    `soon` is what it is likely to want later: units that want the same had better take turns. `commands` are
+    run after everything was read; a unit that has some sets `has_commands` when it begins.
     """
 
     instances: set[Key] = set()
@@ -46,16 +58,19 @@ class Reads(Scratch):
     counters: set[Key] = set()
     records: set[tuple[str, str, str]] = set()
     soon: set[Key] = set()
+    commands: tuple[Command, ...] = ()
+    has_commands: bool = False
 
 
 class Found(Scratch):
-    """What there is of what was asked for, and the store's time."""
+    """What there is of what was asked for, what each command has answered, and the store's time."""
 
     now: datetime
     instances: dict[Key, InstanceRow] = {}
     requests: dict[Key, RequestRow] = {}
     counters: dict[Key, int] = {}
     records: dict[tuple[str, str, str], RecordRow] = {}
+    results: list[Any] = []
 
 
 class Changes(Scratch):
@@ -72,6 +87,7 @@ class Changes(Scratch):
     timers: list[TimerRow] = []
     timers_gone: list[Key] = []
     work: list[WorkRow] = []
+    work_versions: list[WorkVersion] = []
     work_gone: list[Key] = []
     asks: list[AskRow] = []
     asks_renewed: list[AskRow] = []
@@ -250,11 +266,15 @@ class Settlement(Value):
 
 
 class Claim(Value):
-    """What a worker asks for: work of its queues, as much as it has room for."""
+    """What a worker asks for: work of its queues, as much as it has room for.
+
+    `versions` are the chart versions that it knows: it gets no work of instances of others.
+    """
 
     worker: str
     queues: tuple[str, ...]
     limit: int
+    versions: tuple[Version, ...]
     handlers: tuple[str, ...] = ()
     tenants: tuple[str, ...] = ()
 
@@ -266,11 +286,28 @@ Done = Callable[[BaseException | None], None]
 """Is told that something has ended: with None, or with what went wrong."""
 
 
+class NodeStore(Protocol):
+    """Keeps which nodes are alive, and the versions each of them knows."""
+
+    async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
+        """Count a node as alive for so long; nodes whose time is over are deleted."""
+
+    async def forget(self, name: str) -> None:
+        """Delete a node that has ended."""
+
+    async def alive(self) -> Sequence[NodeRow]:
+        """The nodes that are alive, by name."""
+
+
 class Store(Protocol):
     """Keeps rows. Raises StoreUnavailableError, StoreFullError and SchemaError of `headway.errors`."""
 
     lanes: int
     """How many units are worth running at once."""
+
+    @property
+    def nodes(self) -> NodeStore:
+        """The nodes on this database."""
 
     async def open(self) -> None:
         """Connect; raises SchemaError when the schema is not the one this version needs."""
@@ -308,6 +345,12 @@ class Store(Protocol):
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The instances of all tenants that have lines of history, as `names` does."""
 
+    async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
+        """The timers, work or asks of all tenants with their instances, by tenant and id, as `names` does."""
+
+    async def misfiled_asks(self, limit: int) -> Sequence[Key]:
+        """Asks that the index of the inbox does not list for exactly those whom they are for."""
+
     async def pruned(self, key: Key) -> str:
         """The hash of the last line of an instance that was pruned, while other lines or its row are left."""
 
@@ -323,11 +366,11 @@ class Store(Protocol):
     async def forgotten(self) -> Cursor:
         """Up to here the log of events has gaps: something was pruned."""
 
-    async def due_timers(self, limit: int) -> Sequence[TimerRow]:
-        """Timers that are due, the longest overdue first."""
+    async def due_timers(self, limit: int, versions: Collection[Version]) -> Sequence[TimerRow]:
+        """Timers of instances of these versions that are due, the longest overdue first."""
 
-    async def next_timer(self) -> datetime | None:
-        """When the next timer is due."""
+    async def next_timer(self, versions: Collection[Version]) -> datetime | None:
+        """When the next timer of an instance of these versions is due."""
 
     async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
         """A page of timers."""
@@ -349,8 +392,8 @@ class Store(Protocol):
     async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
         """Keep how far an attempt has come, for it and those that follow; False when the lease is lost."""
 
-    async def expired_work(self, limit: int) -> Sequence[WorkRow]:
-        """Work whose lease has run out."""
+    async def expired_work(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
+        """Work of instances of these versions whose lease has run out."""
 
     async def next_work(self) -> datetime | None:
         """When work that is not due yet will be, or the next lease of work runs out."""
@@ -372,6 +415,13 @@ class Store(Protocol):
 
     async def lease(self, name: Key) -> LeaseRow | None:
         """Who holds a name, or held it last and has not let go."""
+
+    async def take_name(self, name: str, holder: str) -> bool:
+        """Take the name of a node for as long as this process lives, and end the leases of who had it before.
+
+        These are the leases on work and on names of the holder that took the name last. False, and nothing is
+        changed, while its process lives or may live.
+        """
 
     async def messages(self, query: MessageQuery) -> MessagePage:
         """Messages from a cursor on; none is missed, even when it is committed after a later one."""
@@ -419,6 +469,9 @@ class Store(Protocol):
 
     async def replace_chart(self, chart: ChartRow) -> None:
         """Store a version of a chart in place of the one that is there."""
+
+    async def living_versions(self) -> Collection[Version]:
+        """The versions of instances that have not ended; it looks at all of these."""
 
     async def prune_requests(self, limit: int) -> int:
         """Delete request ids that have expired; answers how many."""

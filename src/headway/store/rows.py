@@ -110,27 +110,32 @@ class EventRow(Plain):
 
 
 class TimerRow(Plain):
-    """An event that is due at a time."""
+    """An event that is due at a time; `chart` and `version` are those of its instance."""
 
     tenant: str
     id: str
     instance: str
+    chart: str
+    version: int
     event: str
     due: datetime
 
 
 class WorkRow(Plain):
-    """An attempt at a state's work: due, or leased to a worker.
+    """An attempt at a state's work: due, or leased to a worker; `chart` and `version` are its instance's.
 
     At most `at_once` items of a tenant with the same `concurrency` are leased at a time. Of items with
     the same `rate`, `rate_most` are handed out at once after a rest, and then one each time that the
     `rate_most`th part of `rate_per` milliseconds has passed. What names an `affinity` goes to the worker
-    that holds the lease of that name, as long as one does.
+    that holds the lease of that name, as long as one does. `started_at` is when the attempt was claimed last;
+    it stays when the work is handed back.
     """
 
     tenant: str
     id: str
     instance: str
+    chart: str
+    version: int
     state: str
     handler: str
     queue: str
@@ -151,6 +156,14 @@ class WorkRow(Plain):
     started_at: datetime | None = None
     checkpoint: str | None = None
     trace: str | None = None
+
+
+class WorkVersion(Plain):
+    """The version that the instance of a work item has from now on."""
+
+    tenant: str
+    id: str
+    version: int
 
 
 class AskRow(Plain):
@@ -300,6 +313,14 @@ class ChartRow(Plain):
     hash: str
     document: str
     stored_at: datetime
+
+
+class NodeRow(Plain):
+    """A node that runs, the chart versions it knows, and until when it counts as alive."""
+
+    name: str
+    versions: tuple[tuple[str, int], ...]
+    until: datetime
 
 
 class KeyRow(Plain):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import logging
 import re
 import sys
@@ -24,6 +25,8 @@ SECRETS = re.compile(
 )
 """What must not be read in a log, wherever it comes from."""
 
+BREAKS = re.compile("[\\x7f-\\x9f\\u2028\\u2029]")
+
 TRANSITIONS = structlog.stdlib.get_logger("headway.transition")
 
 
@@ -39,12 +42,15 @@ def configure(*, form: str = "auto", level: str = "info", to: TextIO | None = No
     # Neither form shows the variables of a failed function: they may hold what nobody should read.
     last: list[Any] = (
         [
-            structlog.dev.ConsoleRenderer(
-                colors=stream.isatty(), exception_formatter=structlog.dev.plain_traceback
-            )
+            on_one_line,
+            structlog.dev.ConsoleRenderer(colors=stream.isatty(), exception_formatter=indented_traceback),
         ]
         if as_text
-        else [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(ensure_ascii=False)]
+        else [
+            structlog.processors.format_exc_info,
+            structlog.processors.JSONRenderer(ensure_ascii=False),
+            without_breaks,
+        ]
     )
     handler = logging.StreamHandler(stream)
     handler.setFormatter(
@@ -68,6 +74,32 @@ def configure(*, form: str = "auto", level: str = "info", to: TextIO | None = No
         logger_factory=structlog.stdlib.LoggerFactory(),
         cache_logger_on_first_use=False,
     )
+
+
+def without_breaks(_logger: object, _method: str, line: str) -> str:
+    """A line of JSON, with the line breaks and control characters escaped that JSON allows."""
+    return BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
+
+
+def on_one_line(_logger: object, _method: str, fields: Any) -> Any:
+    """Fields without line breaks and control characters: a value must not look like a line of its own."""
+    return {
+        name: _printable(value) if isinstance(value, str) and name != "exception" else value
+        for name, value in fields.items()
+    }
+
+
+def indented_traceback(to: TextIO, failure: Any) -> None:
+    """A traceback whose lines cannot be taken for log lines, whatever the text of the error is."""
+    text = io.StringIO()
+    structlog.dev.plain_traceback(text, failure)
+    to.write("".join(f"\n  | {_printable(line)}" for line in text.getvalue().strip().splitlines()))
+
+
+def _printable(text: str) -> str:
+    if text.isprintable():
+        return text
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def without_secrets(_logger: object, _method: str, line: Any) -> Any:

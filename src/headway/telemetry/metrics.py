@@ -26,7 +26,7 @@ MOST_COUNTED = 1_000
 QUANTILES = (0.5, 0.9, 0.99)
 PAIR, STATE, EVENT = ("chart", "before", "after"), ("chart", "state"), ("event",)
 HANDLER, OUTCOME = ("handler",), ("handler", "outcome", "code")
-SERVICES = ("timers", "rescue", "upkeep", "tail")
+SERVICES = ("presence", "timers", "rescue", "upkeep", "tail")
 KNOWN_ERRORS = frozenset(
     {
         "EngineError",
@@ -38,6 +38,7 @@ KNOWN_ERRORS = frozenset(
         "TooLargeError",
         "UnknownChartError",
         "UnknownInstanceError",
+        "UnknownVersionError",
         "VersionConflictError",
     }
 )
@@ -50,6 +51,16 @@ KINDS: dict[str, type[Any]] = {
 }
 Meter = Callable[[Node, Counts], Callable[[], Iterable[Family]]]
 """What a lifecycle counts by itself, from when it is given the node on; the answer tells its metrics."""
+
+
+class ProcessMetric(NamedTuple):
+    """A metric of the whole process that somebody else keeps: its values by one label, read when told."""
+
+    kind: str
+    name: str
+    about: str
+    label: str
+    values: Callable[[], Mapping[str, float]]
 
 
 class Looked(NamedTuple):
@@ -67,6 +78,8 @@ class Metrics:
         """`counts` may have been given to the node's handlers before, to watch those too."""
         self._node, self.counts, self._meters = node, counts or Counts(), tuple(meters)
         self._tellers: list[Callable[[], Iterable[Family]]] = []
+        self.others: list[ProcessMetric] = []
+        """What other parts of the process count."""
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         GCCollector(registry=self._process)
@@ -143,6 +156,11 @@ class Metrics:
     def _of_the_node(self, looked: Looked) -> Iterator[Metric]:
         yield from self._of_the_engine()
         yield from self._of_the_worker()
+        for each in self.others:
+            family = KINDS[each.kind](f"headway_{each.name}", each.about, labels=(each.label,))
+            for name, number in sorted(each.values().items()):
+                family.add_metric((name,), number)
+            yield family
         batches = HistogramMetricFamily(
             "headway_batch_instances", "Instances changed by one commit.", labels=()
         )

@@ -160,7 +160,8 @@ class Harness:
     async def _next_due(self) -> datetime | None:
         store, worker = self.node.engine.store, self.node.worker
         letters = await store.letters(LetterQuery(dead=False, limit=MOST_LETTERS))
-        dues = [await store.next_timer(), await store.next_work(), *(letter.due for letter in letters)]
+        timer = await store.next_timer(self.node.engine.charts.versions)
+        dues = [timer, await store.next_work(), *(letter.due for letter in letters)]
         dues.append(self.clock.next_waking)
         dues.append(None if worker is None else _time_of(_next_limit(worker)))
         now = self.clock.now()

@@ -23,7 +23,7 @@ from headway.statechart.snapshot import (
     work_failed,
     work_progress,
 )
-from headway.statechart.step import Step, start, step
+from headway.statechart.step.step import Step, start, step
 from headway.statechart.types import plain
 from headway.testing.clock import FakeClock
 

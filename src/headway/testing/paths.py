@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from headway.statechart.chart import Charted
-from headway.statechart.explore import Edge, Exploration, explore
+from headway.statechart.explore.explore import Edge, Exploration, explore
 from headway.statechart.refusal import Allowed, Refusal
 from headway.statechart.snapshot import Event
 from headway.testing.clock import FakeClock

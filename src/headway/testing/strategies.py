@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from headway.codec import replace
 from headway.statechart.chart import Charted, chart_of
-from headway.statechart.explore_events import Happening, Happenings, People
-from headway.statechart.explore_facts import Facts
+from headway.statechart.explore.events import Happening, Happenings, People
+from headway.statechart.explore.facts import Facts
 from headway.statechart.snapshot import Event
 from headway.testing.journey import Journey
 
@@ -65,7 +65,9 @@ class _Options:
             return
         if journey.snapshot.timers:
             yield _until_the_next_timer
-        for happening in self.happenings.after(journey.snapshot, journey.clock.now()):
+        found = self.happenings.after(journey.snapshot, journey.clock.now())
+        # In one order, whatever order sets have in this process: a seed is to lead to the same walk.
+        for happening in sorted(found, key=_order):
             if happening.kind != "timer":
                 yield self._option(happening)
 
@@ -136,6 +138,11 @@ CONTAINERS: dict[Any, Callable[..., st.SearchStrategy[Any]]] = {
     Union: st.one_of,
     UnionType: st.one_of,
 }
+
+
+def _order(happening: Happening) -> tuple[str, ...]:
+    event = happening.event
+    return happening.kind, event.name, event.by.id, event.ref or "", str(event.attempt), repr(event.data)
 
 
 def _ready(journey: Journey, event: Event) -> Any:

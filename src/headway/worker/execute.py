@@ -10,7 +10,14 @@ from typing import TypeVar
 
 from headway.engine.orders import Answer
 from headway.engine.trace import CURRENT
-from headway.errors import HeadwayError, InputError, StoreError, TooLargeError, UnknownInstanceError
+from headway.errors import (
+    HeadwayError,
+    InputError,
+    StoreError,
+    TooLargeError,
+    UnknownInstanceError,
+    UnknownVersionError,
+)
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, work_timed_out
 from headway.worker.handlers import Handlers
@@ -146,6 +153,10 @@ class Execution:
             await self._refused(running, event, Fail(BAD_RESULT, str(error)))
         except UnknownInstanceError:
             self._tally["stale"] += 1
+        except UnknownVersionError as error:
+            LOG.warning("%s of %s is sent by another node: %s", event.name, running.row.id, error)
+            await self._persist(running, lambda: self._forward(running, event))
+            self._tally["forwarded"] += 1
         except HeadwayError as error:
             await self._put_aside(running, str(error))
         else:
@@ -153,6 +164,9 @@ class Execution:
                 await self._refused(running, event, Fail(REFUSED, answer.message))
             elif answer is not None:
                 self._tally["stale" if isinstance(answer, Refusal) else counted] += 1
+
+    async def _forward(self, running: Running, event: Event) -> None:
+        await self._engine.forward(running.row.tenant, running.row.instance, event)
 
     async def _refused(self, running: Running, event: Event, failed: Fail) -> None:
         row = running.row

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Generator, Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from hashlib import sha256
-from typing import Any, Literal, NoReturn
+from typing import Any, Literal, NoReturn, TypeVar
 
 from headway.clock import milliseconds
-from headway.codec import Value, as_json, encode
-from headway.engine.engine import Engine
-from headway.engine.orders import Receipt
+from headway.codec import Value, as_json, decode, encode, require_depth
+from headway.engine.engine import LONGEST_NAME, Engine
+from headway.engine.once import Request, run_once
+from headway.engine.orders import HOUR, Receipt, parent_named
 from headway.engine.service import LOG
 from headway.engine.trace import CURRENT, tracing
 from headway.errors import (
@@ -25,15 +27,19 @@ from headway.errors import (
 )
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, work_timed_out
-from headway.store.port import Attempt, Claim, WorkQuery
-from headway.store.rows import WorkRow
+from headway.store.commands import ClaimWork, LookUpInstances
+from headway.store.port import Attempt, Claim, Command, Version, WorkQuery
+from headway.store.rows import InstanceRow, WorkRow
 from headway.worker.execute import GONE
 from headway.worker.outcomes import BAD_RESULT, REFUSED, Fail, event_of
 from headway.worker.remote_workers import RemoteWorkers
 from headway.worker.waiting_room import WaitingRoom
 
+T = TypeVar("T")
 LONGEST_WAIT = 30.0
 REFUSALS = frozenset({BAD_RESULT, REFUSED})
+UNREADABLE = "unreadable"
+"""The error code of work whose context or checkpoint cannot be sent to a worker."""
 SYSTEM_ROLE = frozenset({"system"})
 
 Standing = Literal["held", "left", "lost", "timeout"]
@@ -87,6 +93,13 @@ class Item(Value):
     snapshot: Snapshot
 
 
+class Handout(Value):
+    """What was claimed: the items for the worker, and the work that cannot be read, each with the reason."""
+
+    items: Sequence[Item] = ()
+    unreadable: Sequence[tuple[WorkRow, InputError]] = ()
+
+
 class Told(Value):
     """How far a worker is (0 to 1), what is to be said of it, and what to add to counters.
 
@@ -108,6 +121,13 @@ class Remote:
         self.room = WaitingRoom(engine)
         self.workers = RemoteWorkers(monotonic)
 
+    def versions(self, known: Mapping[str, Collection[int]] | None) -> tuple[Version, ...]:
+        """The versions whose work a worker gets: those this node knows, if it says so only those it knows."""
+        here = self._engine.charts.versions
+        if known is None:
+            return here
+        return tuple((chart, version) for chart, version in here if version in known.get(chart, ()))
+
     async def claim(self, claim: Claim, wait: float = 0.0) -> Sequence[Item]:
         """Lease work of one tenant; when there is none, wait for it.
 
@@ -117,13 +137,46 @@ class Remote:
         self.workers.claims(claim)
         rows: Sequence[WorkRow] = ()
         try:
-            rows = await self._wait_for(claim, min(wait, LONGEST_WAIT))
-            return await self._items(rows)
+            rows = await self._wait_for(claim, wait, lambda _: self._lease(claim))
+            return await self._items(rows, claim.worker)
         except BaseException:
             self._hand_back(claim.worker, rows)
             raise
         finally:
             self.workers.took(claim, len(rows))
+
+    async def claim_once(
+        self, claim: Claim, wait: float, request: Request, answer: Callable[[Sequence[Item]], str]
+    ) -> str | None:
+        """As `claim`, for a request with a key: leases and the answer that is kept are one transaction.
+
+        Answers what is kept; a repeat gets the same, and leases nothing. When the call is cancelled, what it
+        has leased is for its repeat. Raises RequestReusedError.
+        """
+        await self.room.open()
+        self.workers.claims(claim)
+        handout = Handout()
+
+        def script(*, is_last: bool) -> Generator[Command, Any, str | None]:
+            nonlocal handout
+            rows: Sequence[WorkRow] = yield ClaimWork(claim)
+            found = yield LookUpInstances(tuple({(row.tenant, row.instance): None for row in rows}))
+            handout = _handout(rows, found)
+            return answer(handout.items) if rows or is_last else None
+
+        async def lease(is_last: bool) -> Sequence[Item] | None:  # noqa: FBT001 - called by position
+            nonlocal handout
+            await run_once(self._store, request, partial(script, is_last=is_last), HOUR)
+            if request.is_repeat:
+                handout = Handout()
+            return None if request.answer is None else handout.items
+
+        try:
+            await self._wait_for(claim, wait, lease)
+            await self._fail_unreadable(handout, claim.worker)
+        finally:
+            self.workers.took(claim, len(handout.items))
+        return request.answer
 
     async def heartbeat(self, holding: Holding, told: Told | None = None) -> Standing:
         """Extend a lease, and pass on what the worker tells; whether it may go on.
@@ -168,7 +221,9 @@ class Remote:
         if row is not None and standing != "held":
             raise _lost(holding, standing)
         # Work that is gone may have been ended by this very call, when it came the first time.
-        instance = holding.id.rsplit(":", 2)[0] if row is None else row.instance
+        instance = parent_named(holding.id) if row is None else row.instance
+        if instance is None or len(instance) > LONGEST_NAME:
+            raise _lost(holding, "left")  # no work has such an id
         with tracing(CURRENT.get() or (None if row is None else row.trace)):
             answer = await self._conclude(holding, instance, outcome)
         self.workers.spoke(holding.tenant, holding.worker).ended += 1
@@ -220,25 +275,28 @@ class Remote:
             return await self._what_became_of(holding)
         raise InputError(answer.message)
 
-    async def _wait_for(self, claim: Claim, seconds: float) -> Sequence[WorkRow]:
-        until = self._monotonic() + seconds
+    async def _wait_for(
+        self, claim: Claim, seconds: float, lease: Callable[[bool], Awaitable[Sequence[T] | None]]
+    ) -> Sequence[T]:
+        """What `lease` answers when it is not None; it is told whether it is asked for the last time."""
+        until = self._monotonic() + min(seconds, LONGEST_WAIT)
         with self.room.enter(claim) as waiting:
             while True:
                 waiting.called.clear()
-                rows = await self._lease(claim)
                 left = until - self._monotonic()
-                if rows or left <= 0:
+                rows = await lease(left <= 0)
+                if rows is not None or left <= 0:
                     break
                 await waiting.wait(left)
-        if len(rows) == claim.limit:
+        if rows is not None and len(rows) == claim.limit:
             self.room.call_next(waiting.line)
-        return rows
+        return rows or ()
 
-    async def _lease(self, claim: Claim) -> Sequence[WorkRow]:
-        """Claim; what is claimed for somebody who has gone meanwhile is handed back."""
+    async def _lease(self, claim: Claim) -> Sequence[WorkRow] | None:
+        """Claim; what is claimed for somebody who has gone meanwhile is handed back. None for nothing."""
         claiming = asyncio.ensure_future(self._store.claim_work(claim))
         try:
-            return await asyncio.shield(claiming)
+            return await asyncio.shield(claiming) or None
         except asyncio.CancelledError:
             self._keep(self._hand_back_later(claim.worker, claiming))
             raise
@@ -267,15 +325,25 @@ class Remote:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _items(self, rows: Sequence[WorkRow]) -> Sequence[Item]:
-        """What was claimed; not that of an instance that is gone, which nobody waits for."""
-        items = []
-        for row in rows:
+    async def _items(self, rows: Sequence[WorkRow], worker: str) -> Sequence[Item]:
+        """What was claimed, without what cannot be read: that fails alone, the rest is handed out."""
+        if not rows:
+            return ()
+        found = await self._store.look_up({(row.tenant, row.instance) for row in rows})
+        handout = _handout(rows, found)
+        await self._fail_unreadable(handout, worker)
+        return handout.items
+
+    async def _fail_unreadable(self, handout: Handout, worker: str) -> None:
+        """Let attempts fail that nobody can be given; what cannot even be told is left to the rescue."""
+        for row, error in handout.unreadable:
+            LOG.error("%s cannot be handed out: %s", row.id, error)
+            holding = Holding(tenant=row.tenant, worker=worker, id=row.id, attempt=row.attempt)
+            failed = event_of(Fail(UNREADABLE, str(error)), holding, holding.by)
             try:
-                items.append(Item(row=row, snapshot=await self._engine.get(row.tenant, row.instance)))
-            except UnknownInstanceError:
-                LOG.warning("%s has no instance", row.id)
-        return items
+                await self._send(holding, row.instance, failed)
+            except (EngineError, InputError) as left:
+                LOG.warning("%s stays leased until its lease ends: %s", holding.id, left)
 
     async def _row(self, holding: Holding) -> WorkRow | None:
         self.workers.spoke(holding.tenant, holding.worker)
@@ -285,6 +353,31 @@ class Remote:
     async def _what_became_of(self, holding: Holding) -> Standing:
         standing = _standing(await self._row(holding), holding)
         return "lost" if standing == "held" else standing
+
+
+def _handout(rows: Sequence[WorkRow], found: Sequence[InstanceRow]) -> Handout:
+    """Work with its instance; not that of an instance that is gone, which nobody waits for."""
+    stored = {(row.tenant, row.id): row.snapshot for row in found}
+    items: list[Item] = []
+    unreadable: list[tuple[WorkRow, InputError]] = []
+    for row in rows:
+        text = stored.get((row.tenant, row.instance))
+        if text is None:
+            LOG.warning("%s has no instance", row.id)
+            continue
+        try:
+            items.append(_item(row, text))
+        except InputError as error:
+            unreadable.append((row, error))
+    return Handout(items=items, unreadable=unreadable)
+
+
+def _item(row: WorkRow, text: str) -> Item:
+    """What a worker gets; raises InputError for what no answer could hold."""
+    snapshot = decode(Snapshot, text)
+    require_depth(encode(snapshot.context))
+    require_depth((row.checkpoint or "").encode())
+    return Item(row=row, snapshot=snapshot)
 
 
 def _standing(row: WorkRow | None, holding: Holding) -> Standing:

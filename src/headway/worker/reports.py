@@ -10,7 +10,7 @@ from math import inf
 from typing import Any
 
 from headway.engine.engine import Engine
-from headway.errors import HeadwayError, StoreError
+from headway.errors import HeadwayError, StoreError, UnknownVersionError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event
 from headway.worker.progress import Progress, Report
@@ -98,6 +98,10 @@ class Reports(Punctual):
             answer = await self._engine.send(row.tenant, row.instance, event, request_id=request_id)
         except StoreError:
             raise
+        except UnknownVersionError:
+            own = request_id or f"{self._by.id}/{next(self._numbers)}"
+            await self._engine.forward(row.tenant, row.instance, event, request_id=own)
+            return
         except HeadwayError as error:
             LOG.warning("the progress of %s was not taken: %s", row.id, error)
             return

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headway.codec import decode, replace
+from headway.engine.audit.dependents import PUT_OFF
 from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
 from headway.engine.service import LOG
@@ -13,10 +14,9 @@ from headway.errors import StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, work_lost
 from headway.store.port import Attempt, Changes, Found, Reads
-from headway.store.rows import WorkRow
+from headway.store.rows import WorkRow, WorkVersion
 
 PAGE = 500
-PUT_OFF = timedelta(minutes=1)
 SHORTEST_REST = 0.2
 MOST_REMEMBERED = 10_000
 
@@ -29,6 +29,7 @@ class Rescue(SoleService):
     """
 
     name = "rescue"
+    by_versions = True
     longest_rest = 5.0
 
     def __init__(self, engine: Engine) -> None:
@@ -37,7 +38,7 @@ class Rescue(SoleService):
 
     async def act(self) -> bool:
         """Take a page of lost work from its workers."""
-        lost = await self.engine.store.expired_work(PAGE)
+        lost = await self.engine.store.expired_work(PAGE, self.engine.charts.versions)
         if not lost:
             return False
         answers = await self.engine.send_all(
@@ -76,7 +77,8 @@ class Rescue(SoleService):
 class Sweep:
     """A unit for lost work that no instance took back: orphans go.
 
-    What its instance refused stays with its worker for a while; the rest can be claimed again later.
+    What its instance refused stays with its worker for a while, and what was upgraded meanwhile until a node
+    that knows the new version rescues it; the rest can be claimed again later.
     """
 
     def __init__(self, lost: Sequence[WorkRow], refused: Collection[Attempt] = ()) -> None:
@@ -92,15 +94,18 @@ class Sweep:
         for row in self._lost:
             held = found.instances.get((row.tenant, row.instance))
             wanted = decode(Snapshot, held.snapshot).work.values() if held is not None else ()
-            if any((work.id, work.attempt) == (row.id, row.attempt) for work in wanted):
-                self._changes.work.append(self._put_off(row, found.now + PUT_OFF))
-            elif not any(work.id == row.id for work in wanted):
+            if held is None or not any(work.id == row.id for work in wanted):
                 self._changes.work_gone.append((row.tenant, row.id))
+            elif held.version != row.version:
+                # Put off as it was read, it would be handed out again to those who know the old version.
+                self._changes.work_versions.append(WorkVersion(row.tenant, row.id, held.version))
+            elif any((work.id, work.attempt) == (row.id, row.attempt) for work in wanted):
+                self._changes.work.append(self._put_off(row, found.now + PUT_OFF))
 
     def _put_off(self, row: WorkRow, until: datetime) -> WorkRow:
         if _attempt(row) in self._refused:
             return replace(row, leased_until=until)
-        return replace(row, worker=None, leased_until=None, started_at=None, due=until)
+        return replace(row, worker=None, leased_until=None, due=until)
 
     def changes(self) -> Changes:
         """What was decided."""

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from headway.codec import decode, replace
+from headway.engine.audit.dependents import PUT_OFF
 from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
 from headway.engine.orders import Answer
@@ -19,13 +20,13 @@ from headway.store.rows import TimerRow
 
 PAGE = 500
 REMEMBERED = 10_000
-PUT_OFF = timedelta(minutes=1)
 
 
 class Timers(SoleService):
     """Fires timers when they are due."""
 
     name = "timers"
+    by_versions = True
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
@@ -46,7 +47,7 @@ class Timers(SoleService):
 
     async def act(self) -> bool:
         """Fire a page of what is due."""
-        due = await self.engine.store.due_timers(PAGE)
+        due = await self.engine.store.due_timers(PAGE, self.engine.charts.versions)
         if not due:
             return False
         now = await self.engine.store.now()
@@ -69,7 +70,7 @@ class Timers(SoleService):
             return self.longest_rest
         # A timer that is set while the store answers may be missing there: any wakes the service until then.
         self._asleep_until = None
-        self._asleep_until = await self.engine.store.next_timer()
+        self._asleep_until = await self.engine.store.next_timer(self.engine.charts.versions)
         return await self.rest_until(self._asleep_until)
 
     def late_by(self, share: float) -> float:
@@ -115,10 +116,12 @@ class Sweep:
         for timer in self._timers:
             row = found.instances.get((timer.tenant, timer.instance))
             known = None if row is None else decode(Snapshot, row.snapshot).timers.get(timer.id)
-            if known is not None:
+            if row is not None and known is not None:
                 # An upgrade may have moved it meanwhile, or the clock was set back: then it is not due yet.
-                due = known.due if known.due > found.now else found.now + PUT_OFF
-                self._changes.timers.append(replace(timer, due=due))
+                # After an upgrade it is for a node that knows the new version, which may be another.
+                is_upgraded = row.version != timer.version
+                due = known.due if is_upgraded or known.due > found.now else found.now + PUT_OFF
+                self._changes.timers.append(replace(timer, version=row.version, due=due))
             else:
                 self._changes.timers_gone.append((timer.tenant, timer.id))
                 self.gone += 1

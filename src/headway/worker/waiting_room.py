@@ -8,14 +8,14 @@ from contextlib import suppress
 from typing import Self
 
 from headway.engine.engine import Engine
-from headway.store.port import ANYTHING, Changes, Claim
+from headway.store.port import ANYTHING, Changes, Claim, Version
 from headway.store.rows import WorkRow
 
 LOOKS_EVERY = 1.0
 """So often one of those who wait for the same looks by itself: not all that is new is announced."""
 
-Line = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
-"""Those who wait for the same: tenants, queues and handlers."""
+Line = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...], tuple[Version, ...]]
+"""Those who wait for the same: tenants, queues, handlers and versions."""
 
 
 class WaitingRoom:
@@ -42,7 +42,7 @@ class WaitingRoom:
 
     def enter(self, claim: Claim) -> Waiting:
         """Stand in line; a call that comes from now on is heard."""
-        waiting = Waiting(self, (claim.tenants, claim.queues, claim.handlers))
+        waiting = Waiting(self, (claim.tenants, claim.queues, claim.handlers, claim.versions))
         self._lines.setdefault(waiting.line, {})[waiting] = None
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._keep_looking(), name="headway waiting room")
@@ -119,10 +119,11 @@ class Waiting:
 
 
 def _takes(line: Line, row: WorkRow) -> bool:
-    tenants, queues, handlers = line
+    tenants, queues, handlers, versions = line
     return (
         row.worker is None
         and row.queue in queues
+        and (row.chart, row.version) in versions
         and _is_among(row.tenant, tenants)
         and _is_among(row.handler, handlers)
     )

@@ -15,6 +15,7 @@ from headway.clock import milliseconds
 from headway.engine.engine import Engine
 from headway.engine.service import Service
 from headway.errors import InputError, StoreError
+from headway.statechart.identity import require_id
 from headway.statechart.snapshot import Actor
 from headway.store.port import Attempt, Changes, Claim
 from headway.store.rows import WorkRow
@@ -22,6 +23,7 @@ from headway.worker.claims import Claims
 from headway.worker.execute import Execution
 from headway.worker.handlers import Handlers
 from headway.worker.heartbeat import Deadlines, Heartbeat
+from headway.worker.holders import escaped
 from headway.worker.reports import Reports
 from headway.worker.resources import Resources
 from headway.worker.running import Attempts, Running
@@ -62,7 +64,10 @@ class Worker(Service):
         self.queues, self.tenants = tuple(queues), tuple(tenants)
         self.patience = patience
         self.grace = milliseconds(grace) / 1_000
-        self.id = f"{name or f'{socket.gethostname()}:{os.getpid()}'}#{secrets.token_hex(4)}"
+        if name:
+            require_id("the name of a worker", name)  # it acts under this name
+        own = name or f"{socket.gethostname()}:{os.getpid()}"
+        self.id = f"{escaped(own)}#{secrets.token_hex(4)}"
         self._monotonic = monotonic
         self._attempts = Attempts(capacity, self.tally, self._ended)
         self._resources = Resources(self._store, self.id, monotonic)
@@ -107,7 +112,8 @@ class Worker(Service):
         room = self._attempts.room
         if self._draining or room < 1 or not self.handlers.names:
             return False
-        claim = Claim(self.id, self.queues, room, self.handlers.names, self.tenants)
+        versions = self.engine.charts.versions
+        claim = Claim(self.id, self.queues, room, versions, self.handlers.names, self.tenants)
         taken = self._monotonic()
         self._claiming = asyncio.ensure_future(self._store.claim_work(claim))
         # Whoever stops the worker in this moment must not lose sight of what was claimed.

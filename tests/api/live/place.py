@@ -18,6 +18,8 @@ from headway import Actor, Final, State, Statechart
 from headway.actions import live, spawn
 from headway.api.access import Access
 from headway.api.app import application
+from headway.api.front import Front
+from headway.api.limits import Limits
 from headway.api.live import hub_of
 from headway.api.live_limits import LiveLimits
 from headway.api.server import serving
@@ -52,7 +54,7 @@ class Place:
     """A running service, and ways to read from it."""
 
     url: str
-    app: Any
+    front: Front
     node: Node
     access: Access
     keys: dict[str, str] = field(default_factory=dict)
@@ -61,6 +63,11 @@ class Place:
     def port(self) -> int:
         """Where it listens."""
         return int(self.url.rpartition(":")[2])
+
+    @property
+    def app(self) -> Any:
+        """The application behind the front."""
+        return self.front.app
 
     @property
     def hub(self) -> Any:
@@ -147,7 +154,11 @@ KINDS = pytest.mark.parametrize("kind", ["socket", "stream"])
 
 @asynccontextmanager
 async def placed(
-    database: str, *, limits: LiveLimits | None = None, clock: Ahead | None = None
+    database: str,
+    *,
+    limits: LiveLimits | None = None,
+    clock: Ahead | None = None,
+    connections: Limits | None = None,
 ) -> AsyncIterator[Place]:
     """A service on a free port for the length of a block."""
     async with (
@@ -155,12 +166,12 @@ async def placed(
         Node(database, [Visit, Chore], clock=clock) as node,
         Access(node.engine.store, monotonic=clock.seconds if clock else time.monotonic) as access,
     ):
-        front = application(node, access)
+        front = application(node, access, limits=connections)
         front.app.state.live_limits = limits
         listening = socket.create_server(("127.0.0.1", 0), backlog=2_000)
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         async with serving(front, listening, patience=5):
-            yield Place(url, front.app, node, access)
+            yield Place(url, front, node, access)
 
 
 async def parsed(lines: AsyncIterator[str]) -> AsyncIterator[Told]:

@@ -231,3 +231,21 @@ async def test_a_service_that_stops_lets_its_readers_go(address: str) -> None:
 async def _last(stream: Any) -> Told:
     told: list[Told] = [each async for each in stream]
     return told[-1]
+
+
+async def test_two_credentials_are_refused(place: Place) -> None:
+    """A hello with a token beside the header Authorization, or that header twice, is not believed."""
+    key = await place.key()
+    header = ("Authorization", f"Bearer {key}")
+    for headers, hello in (
+        ([header], {"type": "hello", "token": key}),
+        ([header, header], {"type": "hello"}),
+    ):
+        async with asyncio.timeout(10), place.raw_socket(additional_headers=headers) as connection:
+            with suppress(websockets.ConnectionClosed):  # a header that came twice is enough
+                await connection.send(json.dumps(hello))
+            last, code, _ = await ending(connection)
+        assert (last["problem"]["code"], code) == ("doubled_header", 4_400)
+    async with place.raw_socket(additional_headers=[header]) as connection:
+        await connection.send('{"type": "hello"}')
+        assert (await heard(connection))["type"] == "welcome"

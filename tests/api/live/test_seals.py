@@ -14,7 +14,7 @@ from headway.api.problems import Problem
 from headway.api.seals import SECRET_LEASE, Seals, seal_for, shared_secret
 from headway.store.address import store_at
 from headway.store.rows import Cursor
-from headway.store.sqlite_connection import MEMORY
+from headway.store.sqlite.connection import MEMORY
 from tests.api.live.place import KINDS, Place, Told, events, heard, placed, reading
 from tests.api.live.test_letting_in import QUICK
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.engine.waiting import until
+from headway.engine.tenant import until
 from tests.api.work.place import WORKER, Place
 
 pytestmark = [

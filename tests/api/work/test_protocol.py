@@ -14,14 +14,18 @@ from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
 from headway.store.port import Changes, Claim, Found, Reads, Store, WorkQuery
 from headway.store.rows import WorkRow
+from headway.store.sqlite.store import SqliteStore
 from headway.worker import waiting_room
+from headway.worker.handlers import Handlers
 from headway.worker.remote import Remote
 from headway.worker.waiting_room import WaitingRoom
+from headway.worker.worker import Worker as EmbeddedWorker
 from tests.api.work.place import Payment, Place, Worker, placed
 
 pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
 
-CLAIM = Claim("x", ("default",), 1, ("pay",), ("acme",))
+CLAIM = Claim("x", ("default",), 1, (("Payment", 1),), ("pay",), ("acme",))
+MORE: dict[str, dict[str, Any]] = {"checkpoint": {"checkpoint": 1}, "fail": {"code": "X"}}
 
 
 async def only(worker: Worker, **asked: Any) -> dict[str, Any]:
@@ -404,6 +408,19 @@ async def test_work_needs_the_scope_for_it(place: Place) -> None:
     assert (answer.status_code, answer.json()["scope"]) == (403, "work")
 
 
+async def test_a_worker_gets_work_of_the_versions_that_it_knows(place: Place) -> None:
+    """Who names charts gets nothing of other charts or other versions; who names none gets all."""
+    await place.pay("a")
+    await place.pay("b")
+    others: list[dict[str, list[int]]] = [{}, {"Payment": []}, {"Payment": [2]}, {"Other": [1]}]
+    async with place.worker("one") as one:
+        for charts in others:
+            assert await one.claim(charts=charts) == []
+        [known] = await one.claim(charts={"Payment": [1, 2], "Other": [1]}, limit=1)
+        [other] = await one.claim()
+    assert {known["instance"], other["instance"]} == {"a", "b"}
+
+
 async def test_the_service_knows_who_works_for_it(place: Place) -> None:
     """Who has spoken, what it asks for, and what it has done, each tenant its own."""
     await place.pay("a")
@@ -440,3 +457,45 @@ async def _expire(place: Place) -> None:
 async def _change(place: Place, **columns: Any) -> None:
     """Let time pass for the one item of work there is, without waiting for it."""
     await place.node.engine.store.run(Passing(replace(await row(place), **columns)))
+
+
+@pytest.mark.parametrize(
+    ("theirs", "others"),
+    [
+        (("work/b", "c"), ("work", "b/c")),
+        (("work%2Fb", "c"), ("work/b", "c")),
+        (("work", "b%2Fc"), ("work", "b/c")),
+    ],
+)
+async def test_a_name_with_a_slash_is_no_other_workers(
+    place: Place, theirs: tuple[str, str], others: tuple[str, str]
+) -> None:
+    """However actors and workers are called, nobody speaks for the worker of another actor."""
+    await place.pay("a")
+    async with (
+        place.worker(theirs[1], actor=Actor(theirs[0], "service")) as holder,
+        place.worker(others[1], actor=Actor(others[0], "service")) as other,
+    ):
+        work = await only(holder)
+        for call in ("complete", "checkpoint", "release", "fail"):
+            refused = await other.say(work, call, **MORE.get(call, {}))
+            assert (refused.status_code, refused.json()["code"]) == (409, "lease_lost"), call
+        assert (await other.say(work, "heartbeat")).json() == {"standing": "lost"}
+        assert (await holder.say(work, "complete")).status_code == 200
+
+
+def test_an_embedded_worker_has_no_name_of_a_remote_one() -> None:
+    """A worker in the process may have any name: it is never that of an actor's worker."""
+    engine = Engine(SqliteStore(":memory:"), [Payment])
+    handlers = Handlers()
+    handlers.add("pay", lambda _work: None)
+    assert "/" not in EmbeddedWorker(engine, handlers, name="work/b").id
+
+
+@pytest.mark.parametrize("work", ["none", "no:work", f"{'x' * 490}:1:0", "y" * 500])
+async def test_work_with_an_id_that_no_work_has_is_left(place: Place, work: str) -> None:
+    """Whoever ends it hears that its instance does not want it, however long the id is."""
+    async with place.worker("one") as one:
+        for what in ("complete", "fail"):
+            answer = await one.say({"id": work, "attempt": 1}, what, **OUTCOMES[what])
+            assert (answer.status_code, answer.json().get("standing")) == (409, "left"), answer.text

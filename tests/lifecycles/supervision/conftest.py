@@ -29,8 +29,8 @@ def careful(tmp_path: object, runner: asyncio.Runner) -> Iterator[Service]:
 
 
 def _running(
-    database: str, runner: asyncio.Runner, clock: Ahead | None = None, **wanted: float
+    database: str, runner: asyncio.Runner, clock: Ahead | None = None, carried_every: float = 60
 ) -> Iterator[Service]:
     stack = AsyncExitStack()
-    yield runner.run(stack.enter_async_context(serving(database, clock, **wanted)))
+    yield runner.run(stack.enter_async_context(serving(database, clock, carried_every=carried_every)))
     runner.run(stack.aclose())

@@ -41,12 +41,11 @@ class Service:
     clock: Ahead | None = None
 
     def let_pass(self, seconds: float) -> None:
-        """Set the clock ahead, so that what is due by then happens now; leases of work last for 30 s."""
+        """Set the clock ahead, so that what is due by then happens now; leases of work last for 15 s."""
         assert self.clock is not None
         self.clock.ahead += timedelta(seconds=seconds)
-        self.node.timers.wake()
-        if self.node.worker is not None:
-            self.node.worker.wake()
+        for service in self.node.services:
+            service.wake()
 
     async def worker(self, *, start: bool = True, **wanted: Any) -> str:
         """A new worker, on duty unless it is not to be started."""
@@ -147,12 +146,12 @@ def processes_of(worker: str) -> list[int]:
 
 @asynccontextmanager
 async def serving(
-    database: str, clock: Ahead | None = None, *, carried_every: float = 60
+    database: str, clock: Ahead | None = None, *, carried_every: float = 60, name: str = ""
 ) -> AsyncIterator[Service]:
     """Supervision on a free port for the length of a block."""
     lifecycle = supervision(PERFORM, carried_every=carried_every)
     async with (
-        Node(database, lifecycle.charts, handlers=lifecycle.handlers, clock=clock) as node,
+        Node(database, lifecycle.charts, handlers=lifecycle.handlers, name=name, clock=clock) as node,
         Access(node.engine.store, rate=UNHURRIED) as access,
     ):
         assert node.worker is not None

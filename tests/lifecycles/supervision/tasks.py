@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 from headway.lifecycles.supervision.performing import NetworkError, Part, ResourcesExhaustedError
@@ -70,6 +71,18 @@ def _halt(part: Part, words: list[str]) -> Any:
     return count
 
 
+def _stride(part: Part, words: list[str]) -> Any:
+    """`stride FILE N M`: like `steps`, but a process that has done M steps waits to be killed."""
+    notes, count, most = Path(words[0]), int(words[1]), int(words[2])
+    for done, number in enumerate(range(part.reached or 0, count)):
+        with notes.open("a") as file:
+            file.write(f"{os.getpid()} {number if done < most else 'waits'}\n")
+        if done == most:
+            Event().wait()
+        part.safe_point(number + 1)
+    return count
+
+
 def _fail(_part: Part, words: list[str]) -> Any:
     """`fail FILE N KIND`: so many times, counted in the file."""
     tried, count = Path(words[0]), int(words[1])
@@ -117,6 +130,7 @@ HOW: dict[str, Callable[[Part, list[str]], Any]] = {
     "stumble": _stumble,
     "wait": _wait,
     "halt": _halt,
+    "stride": _stride,
     "fail": _fail,
     "say": _say,
     "burden": _burden,

@@ -42,9 +42,8 @@ WORKER_ALLOWS = {
     "IDLE": {"start_task", "terminate", "keep_alive"},
     "RUNNING": {
         *("complete_tasks", "error_unrecoverable", "pause", "terminate", "keep_alive"),
-        *("assign", "drop", "safe_point"),
     },
-    "PAUSED": {"resume", "terminate", "keep_alive", "assign", "drop"},
+    "PAUSED": {"resume", "terminate", "keep_alive"},
 }
 
 JOB_ACTIONS = ("validate", "allocate", "succeed", "fail", "cancel")
@@ -59,11 +58,9 @@ JOB_ALREADY = {
     *(("FAILED", "fail"), ("FAILED", "validate"), ("CANCELED", "cancel")),
 }
 JOB_ALLOWS = {
-    "SUBMITTED": {"validate", "cancel"},
-    "PENDING": {"allocate_resources", "cancel"},
-    "RUNNING": {
-        *("success", "error", "cancel", "worker_crash", "reallocate", "left_at", "task_done", "delegate"),
-    },
+    "SUBMITTED": {"cancel"},
+    "PENDING": {"cancel"},
+    "RUNNING": {"success", "error", "cancel", "worker_crash", "delegate"},
 }
 
 

@@ -261,7 +261,7 @@ async def test_a_job_that_is_not_valid_fails_at_once(service: Service) -> None:
     assert made.status_code == 201
     ended = await service.until("j_bad", "FAILED")
     assert (ended["status"], ended["workers"]) == ("FAILED", [])
-    assert ended["error"] == "a job needs a task description; worker_count is 1 to 10"
+    assert ended["error"] == "invalid: a job needs a task description; worker_count is 1 to 10"
 
 
 @pytest.mark.mission("SUP-R")

@@ -12,13 +12,14 @@ import httpx
 from headway import Actor
 from headway.api.access import Access
 from headway.api.app import application
+from headway.api.front import Front
 from headway.api.server import serving
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.desk import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import Runners
 from headway.node import Node
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
 from tests.api.serving import UNHURRIED, client_of
 from tests.lifecycles.news import news_of
 
@@ -40,6 +41,7 @@ class Office:
     access: Access
     url: str
     runners: Runners
+    front: Front
 
     @property
     def desk(self) -> TaskRuns:
@@ -96,4 +98,4 @@ async def office_at(database: str, runners: Runners) -> AsyncIterator[Office]:
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
         app = application(node, access, routers=lifecycle.routers)
         async with serving(app, listening, patience=2), client_of(url, key.text) as client:
-            yield Office(node, client, access, url, runners)
+            yield Office(node, client, access, url, runners, app)

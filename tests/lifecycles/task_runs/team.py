@@ -59,7 +59,10 @@ class Listed(Runner):
 
 
 def _break(run: RunTask, method: str) -> None:
-    if run.config.get("breaks") == method:
+    if run.config.get("breaks") != method:
+        return
+    calls[f"{method} called"] += 1
+    if calls[f"{method} called"] <= run.config.get("times", 99):
         raise InputError(f"{method} is broken")
 
 

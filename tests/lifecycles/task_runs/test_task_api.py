@@ -219,9 +219,8 @@ async def test_a_ui_follows_runs_and_processes_live(office: Office) -> None:
     path = await begin(office, config)
     run = await office.until(path, "Completed")
     moves = await heard(office, f"instance={run['id']}", "Completed")
-    assert [event["to"] for event in moves if event["to"] != event["from"]] == [
-        *("opening", "preparing", "processing", "completing", "Completed"),
-    ]
+    changes = [event["to"] for event in moves if event["to"] != event["from"]]
+    assert changes == ["Pending", "Running", "Completed"]
     assert [event["event"] for event in moves].count("child.changed") >= 5
     seen = await heard(office, "chart=task_runs.process", "Completed")
     steps = [event["transition"] for event in seen]

@@ -67,14 +67,14 @@ async def test_a_permanent_error_fails_the_run_and_the_hook_is_not_called(office
     ],
 )
 async def test_a_failed_process_says_why(office: Office, does: str, error: str) -> None:
-    """Its last error is kept with its code; the run has no error of its own."""
+    """Its last error is kept with its code, and the run that failed by it says the same."""
     bad = {"name": "bad", "does": does, "times": 9, "timeout_seconds": 0.05, "max_retries": 0}
     path = await begin(office, bad, {"name": "good"})
     run = await office.when(
         path, lambda it: it["status"] == "Failed" and not it["active_task_processes_count"]
     )
     made = await office.processes(run["id"])
-    assert (made["bad"]["error"], made["good"]["error"], run["error"]) == (error, None, None)
+    assert (made["bad"]["error"], made["good"]["error"], run["error"]) == (error, None, error)
 
 
 @pytest.mark.mission("TSK-F2", "TSK-HOOK")

@@ -105,7 +105,7 @@ async def test_the_rest_follows_when_a_failed_run_is_restarted_and_completes(off
     }
     path = await begin(office, nodes)
     flow = await office.when(path, lambda it: "good" in it["artifacts"] and it["status"] == "Failed")
-    assert (flow["begun"], flow["allowed_actions"]) == (["bad", "good"], ["stop"])
+    assert (flow["begun"], flow["allowed_actions"]) == (["bad", "good"], ["stop", "retry"])
     bad = (await runs(office, path))["bad"]
     assert (await office.apply(f"/task-runs/{bad['id']}", "restart")).status_code == 200
     flow = await office.until(path, "Completed")

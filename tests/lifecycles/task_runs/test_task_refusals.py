@@ -8,8 +8,8 @@ from tests.lifecycles.task_runs.place import Office
 
 pytestmark = pytest.mark.mission("TSK-M", "TSK-API", "ENG-2")
 
-RUN_ACTIONS = ("continue", "stop", "restart", "resume")
-WORKFLOW_ACTIONS = ("start", "stop", "resume")
+RUN_ACTIONS = ("continue", "stop", "restart", "resume", "retry")
+WORKFLOW_ACTIONS = ("start", "stop", "resume", "retry")
 
 
 def listed(does: str = "", **more: Any) -> dict[str, Any]:
@@ -18,25 +18,25 @@ def listed(does: str = "", **more: Any) -> dict[str, Any]:
 
 
 RUNS: dict[str, tuple[dict[str, Any], tuple[str, ...], dict[str, str]]] = {
-    "Pending": (listed(dispatch=False), (), {"resume": "already"}),
-    "Running": (listed("hang"), (), {"continue": "already", "resume": "already"}),
-    "Completed": (listed(), (), {"continue": "illegal", "stop": "illegal", "resume": "illegal"}),
-    "Failed": (listed("fail"), (), {"continue": "illegal", "stop": "guard", "resume": "guard"}),
-    "Stopped": (listed("hang"), ("stop",), {"continue": "illegal", "stop": "guard"}),
+    "Pending": (listed(dispatch=False), (), {"resume": "already", "retry": "already"}),
+    "Running": (listed("hang"), (), {"continue": "already", "resume": "already", "retry": "already"}),
+    "Completed": (listed(), (), dict.fromkeys(("continue", "stop", "resume", "retry"), "illegal")),
+    "Failed": (listed("fail"), (), {"continue": "illegal", "stop": "illegal", "resume": "guard"}),
+    "Stopped": (listed("hang"), ("stop",), {"continue": "illegal", "stop": "already", "retry": "illegal"}),
     "Skipped": (
         {"runner": "nothing"},
         (),
-        {"continue": "illegal", "stop": "illegal", "resume": "illegal"},
+        dict.fromkeys(("continue", "stop", "resume", "retry"), "illegal"),
     ),
 }
 """How a run comes to a status, and with which code it refuses what there."""
 
 WORKFLOWS: dict[str, tuple[str, bool, tuple[str, ...], dict[str, str]]] = {
-    "Pending": ("", False, (), {"resume": "already"}),
-    "Running": ("hang", True, (), {"start": "already", "resume": "already"}),
-    "Completed": ("", True, (), {"start": "illegal", "stop": "illegal", "resume": "illegal"}),
+    "Pending": ("", False, (), {"resume": "already", "retry": "illegal"}),
+    "Running": ("hang", True, (), dict.fromkeys(("start", "resume", "retry"), "already")),
+    "Completed": ("", True, (), dict.fromkeys(WORKFLOW_ACTIONS, "illegal")),
     "Failed": ("fail", True, (), {"start": "illegal", "resume": "guard"}),
-    "Stopped": ("hang", True, ("stop",), {"start": "illegal", "stop": "guard"}),
+    "Stopped": ("hang", True, ("stop",), {"start": "illegal", "stop": "guard", "retry": "illegal"}),
 }
 """What its one process does, whether it starts, what is done with it, and what it refuses then."""
 
@@ -96,7 +96,7 @@ async def test_a_failed_workflow_that_was_stopped_is_not_stopped_twice(office: O
     assert (await office.apply(path, "stop")).json()["status"] == "Failed"
     await require_refusals(office, path, {"start": "illegal", "stop": "guard"}, WORKFLOW_ACTIONS)
     assert (await office.apply(path, "resume")).json()["status"] == "Failed"
-    assert (await office.get(path))["allowed_actions"] == ["stop"]
+    assert (await office.get(path))["allowed_actions"] == ["stop", "retry"]
 
 
 async def test_a_run_is_continued_before_it_is_prepared(office: Office) -> None:

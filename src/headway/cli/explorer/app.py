@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import socket
+from collections.abc import Callable, Iterable
+from ipaddress import ip_address
 
+import uvicorn
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
@@ -18,6 +21,7 @@ from headway.cli.explorer.charts import Charts
 from headway.cli.explorer.guard import Guard, problem
 from headway.cli.explorer.page import STATIC, page
 from headway.cli.explorer.session import Sessions
+from headway.cli.sockets import address_of, listen
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 
@@ -64,3 +68,26 @@ async def _tell_http(_request: Request, error: Exception) -> Response:
 
 async def _tell_fault(_request: Request, error: Exception) -> Response:
     return problem(500, "fault", f"{type(error).__name__}: {error}")
+
+
+def run(found: Iterable[Found], host: str, ports: Iterable[int], announce: Callable[[str], None]) -> None:
+    """Serve on the first free port of these, announce the address, and return when interrupted."""
+    listening = listen(host, ports)
+    app = explorer(found, hosts=host_names(host))
+    config = uvicorn.Config(app, log_level="warning", server_header=False, timeout_graceful_shutdown=1)
+    announce(address_of(listening, host))
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    except KeyboardInterrupt:
+        pass  # the way to end it
+    finally:
+        listening.close()
+
+
+def host_names(host: str) -> tuple[str, ...]:
+    """The names callers may use: for loopback only its own, else this machine's and any bare address."""
+    try:
+        local = ip_address(host).is_loopback
+    except ValueError:
+        local = host == "localhost"
+    return (host,) if local else (host, socket.gethostname().lower(), "*")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -13,12 +12,10 @@ from headway.cli.catalogue import Found
 from headway.cli.explorer.view import first_context, roles
 from headway.cli.promises import promises
 from headway.codec import to_data
-from headway.drawing import draw
+from headway.drawing import Drawings
 from headway.errors import HeadwayError
 from headway.statechart.chart import Chart
-from headway.statechart.check import check
-
-MOST_DRAWINGS = 100
+from headway.statechart.check.check import check
 
 
 class UnknownChartError(HeadwayError):
@@ -41,7 +38,7 @@ class Charts:
         for name, chart in found:
             slug = self._free(re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "chart")
             self.by_slug[slug] = Shown(slug, name, chart)
-        self._drawings: OrderedDict[tuple[str, frozenset[str]], bytes] = OrderedDict()
+        self._drawings = Drawings()
         self._reports: dict[str, Any] = {}
 
     def get(self, slug: str) -> Shown:
@@ -54,13 +51,7 @@ class Charts:
     async def drawing(self, slug: str, highlight: frozenset[str]) -> bytes:
         """The chart as SVG with states highlighted; raises GraphvizMissing."""
         chart = self.get(slug).chart
-        key = slug, highlight.intersection(chart.nodes)
-        if key not in self._drawings:
-            self._drawings[key] = await draw(chart, "svg", highlight=key[1])
-            if len(self._drawings) > MOST_DRAWINGS:
-                self._drawings.popitem(last=False)
-        self._drawings.move_to_end(key)
-        return self._drawings[key]
+        return await self._drawings.draw(chart, highlight=highlight.intersection(chart.nodes))
 
     async def report(self, slug: str) -> Any:
         """What the checker finds, as plain data; looked for once, beside other requests."""

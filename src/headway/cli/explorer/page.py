@@ -9,8 +9,9 @@ from pathlib import Path
 from string import Template
 
 from headway.cli.explorer.charts import Shown, summary
-from headway.statechart import labels, model
+from headway.statechart import model
 from headway.statechart.chart import Chart
+from headway.statechart.drawings import labels
 from headway.statechart.tree import Node
 
 FOLDER = Path(__file__).parent

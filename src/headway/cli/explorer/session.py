@@ -14,7 +14,7 @@ from headway.statechart.effects import Effect
 from headway.statechart.model import Fact
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Row, Snapshot, timer_fired
-from headway.statechart.step import Step, start, step
+from headway.statechart.step.step import Step, start, step
 
 MOST_MOMENTS = 500
 MOST_SESSIONS = 200

@@ -10,11 +10,12 @@ from typing import Any
 
 from headway import View
 from headway.actions import add, live, put, spawn
+from headway.clock import time_text
 from headway.lifecycles.applications.error_codes import ALL
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.signals import code_of, next_engine
 from headway.statechart import model
-from headway.statechart.retry import delay
+from headway.statechart.step.retry import delay
 
 Action = Callable[[View], Mapping[str, Any]]
 BACKOFF = model.Retry(base=1_000, factor=2, cap=10_000, jitter=0.3)
@@ -209,7 +210,7 @@ def phase_kept(view: View) -> Mapping[str, Any]:
 
 def end_kept(view: View) -> Mapping[str, Any]:
     """When it ended."""
-    return {"completedAt": view.now.isoformat()}
+    return {"completedAt": time_text(view.now)}
 
 
 def duration_kept(view: View) -> Mapping[str, Any]:
@@ -233,7 +234,7 @@ def withdrawn(view: View) -> Mapping[str, Any]:
 def status_change(view: View) -> Mapping[str, Any]:
     """The status before and now."""
     change = {"from": view.context.status, "to": view.states[0]}
-    return {"taskId": view.instance, **change, "timestamp": view.now.isoformat()}
+    return {"taskId": view.instance, **change, "timestamp": time_text(view.now)}
 
 
 def review_data(view: View) -> Mapping[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from headway import Ask, Final, History, State, Statechart, View, any_live
 from headway.actions import add, live, put, topic
+from headway.clock import time_text
 from headway.lifecycles.applications import actions, guards, record, work
 from headway.lifecycles.applications.actions import (
     FORM_FORGOTTEN,
@@ -46,7 +47,7 @@ def help_wanted(view: View) -> Mapping[str, Any]:
     """What the person needs who is asked."""
     task, ask = view.context, Application.chart.nodes[view.states[-1]].model.ask
     deadline = view.now + timedelta(milliseconds=(ask.deadline if ask else 0) or 0)
-    seen = {"vncUrl": task.liveViewUrl, "screenshotUrl": task.screenshotUrl, "deadline": deadline.isoformat()}
+    seen = {"vncUrl": task.liveViewUrl, "screenshotUrl": task.screenshotUrl, "deadline": time_text(deadline)}
     reason = BEFORE_SUBMIT if view.in_state("reviewing") else task.currentStep
     return {"taskId": view.instance, "reason": reason, **seen}
 
@@ -67,6 +68,7 @@ HELP = (CALL, TAKEOVER)
 VERIFYING = put(currentStep="verifying")
 NOTES = keep("notes")
 SEEN = ("screenshotUrl", "liveViewUrl")
+FIELD = ("fieldName", "fieldOptions")
 CAPTCHA = (
     keep("captchaType", "screenshotUrl"),
     actions.hands_noted,
@@ -167,34 +169,34 @@ class Application(
 
     waiting_captcha = State(
         meaning="A captcha is to be solved.",
-        ask=Ask(USER, deadline="120s", shows=(*SEEN, "captchaType")),
+        ask=Ask(USER, deadline="120s", shows=(*SEEN, "captchaType"), delegate="anyone"),
         entry=(put(currentStep="captcha"), *HELP),
     )
     reviewing = State(
         meaning="The user looks at all fields before they are sent.",
-        ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields")),
+        ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields"), delegate="anyone"),
         progress=(75, 80),
         says="Waiting for your review...",
         entry=(*PHASE, *actions.REVIEW, CALL, REVIEW),
     )
     gate_review = State(
         meaning="The user decides, because a gate has failed.",
-        ask=Ask(USER, deadline="120s", shows=(*SEEN, "fields", "gates")),
+        ask=Ask(USER, deadline="120s", shows=(*SEEN, "fields", "gates"), delegate="anyone"),
         entry=(put(currentStep=BEFORE_SUBMIT), *actions.REVIEW, *HELP),
     )
     waiting_takeover = State(
         meaning="No engine gets on: the user works in the browser.",
-        ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields", "pageState")),
+        ask=Ask(USER, deadline="300s", shows=(*SEEN, "fields", "pageState"), delegate="anyone"),
         entry=(put(currentStep="engine_exhausted"), *HELP),
     )
     waiting_answer = State(
         meaning="The user's data do not say what a field wants.",
-        ask=Ask(USER, form=record.Answer, deadline="120s", shows=("fieldName", "fieldOptions")),
+        ask=Ask(USER, form=record.Answer, deadline="120s", shows=FIELD, delegate="anyone"),
         entry=(put(currentStep="ambiguous_field"), live("human_needed", data=question_put), TAKEOVER),
     )
     waiting_security = State(
         meaning="The site wants to see the account's owner.",
-        ask=Ask(USER, deadline="120s", shows=SEEN),
+        ask=Ask(USER, deadline="120s", shows=SEEN, delegate="anyone"),
         entry=(put(currentStep="security_challenge"), *HELP),
     )
     waits = (waiting_captcha, reviewing, gate_review, waiting_takeover, waiting_answer, waiting_security)

@@ -7,6 +7,7 @@ from typing import Any
 
 from headway import View
 from headway.actions import put, record
+from headway.clock import time_text
 from headway.lifecycles.crawls.record import CrawlData
 from headway.statechart import model
 
@@ -35,7 +36,7 @@ def slow_down(view: View) -> list[model.Action]:
     job = view.context
     # A job that is content with less than others says nothing of what the domain bears.
     bears = _half(_known(view) or USUAL)
-    signs = put(slow_start=True, session=job.session + 1, defended_at=view.now.isoformat())
+    signs = put(slow_start=True, session=job.session + 1, defended_at=time_text(view.now))
     kept: list[model.Action] = [put(domain_concurrency=bears), KEPT] if job.domain else []
     return [signs, *kept, put(domain_concurrency=min(bears, _half(_limit(view))))]
 

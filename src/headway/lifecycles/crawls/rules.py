@@ -9,10 +9,11 @@ from zlib import crc32
 
 from headway import No, View
 from headway.actions import count, put
+from headway.clock import time_text
 from headway.lifecycles.crawls.faults import MOST_ATTEMPTS, POLICIES, Kind, classed
 from headway.lifecycles.crawls.record import AMOUNTS
 from headway.statechart import model
-from headway.statechart.retry import delay
+from headway.statechart.step.retry import delay
 
 BEAT = 10
 """Every so many seconds a worker shows that it lives."""
@@ -57,7 +58,7 @@ def has_counted(view: View) -> bool:
 def note_start(view: View) -> dict[str, Any]:
     """Keep which worker has the attempt, and when the first one began."""
     worker = _said(view).get("worker_id") if view.event.name == "start" else view.actor.id
-    return {"worker_id": worker, "started_at": view.context.started_at or view.now.isoformat()}
+    return {"worker_id": worker, "started_at": view.context.started_at or time_text(view.now)}
 
 
 def begin_counting(view: View) -> list[model.Action]:
@@ -65,7 +66,7 @@ def begin_counting(view: View) -> list[model.Action]:
     if _said(view).get("resumes") is True and view.context.counting_since:
         return []
     back = [count(name, -view.counters[name]) for name in AMOUNTS if view.counters[name]]
-    return [*back, put(counted=0, counting_since=view.now.isoformat())]
+    return [*back, put(counted=0, counting_since=time_text(view.now))]
 
 
 def note_error(view: View) -> dict[str, Any]:

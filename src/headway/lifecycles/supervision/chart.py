@@ -26,6 +26,7 @@ from headway.lifecycles.supervision.job_rules import (
     note_crash,
     note_failure,
     note_problems,
+    note_timeout,
     release_workers,
     resources_available,
     schema_valid,
@@ -57,6 +58,10 @@ from headway.lifecycles.supervision.placing import (
 from headway.lifecycles.supervision.worker_rules import (
     CRASHES,
     EXHAUSTED,
+    HEARTBEAT,
+    HOST_LOST,
+    LEASE,
+    MOST_LOSSES,
     TRANSIENT,
     UNRECOVERABLE,
     Assignment,
@@ -79,6 +84,7 @@ from headway.lifecycles.supervision.worker_rules import (
     not_retryable,
     note_error,
     note_silence,
+    note_timeout_of_supervisor,
     stands_in,
     take_tasks,
     tell_crash,
@@ -88,7 +94,7 @@ from headway.lifecycles.supervision.worker_rules import (
     tell_up,
     until_next_third,
 )
-from headway.statechart.prove import Explored
+from headway.statechart.check.invariants import Explored
 
 SUPERVISOR = ("supervisor", "admin", "system")
 WORKER = ("worker", "system")
@@ -116,8 +122,10 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
             retry=Retry(3, on=TRANSIENT, base="1s", factor=2, jitter=0.2),
             errors=(*TRANSIENT, *EXHAUSTED, *UNRECOVERABLE, *CRASHES),
             affinity="{instance}",
-            heartbeat="5s",
-            lease="30s",
+            heartbeat=HEARTBEAT,
+            lease=LEASE,
+            lost_code=HOST_LOST,
+            lost=MOST_LOSSES,
         ),
     )
     PAUSED = State(meaning="suspended by the supervisor", waits_for="the supervisor", entry=HEARD)
@@ -187,7 +195,9 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
         | RUNNING.every(until_next_third).stay(do=(note_silence, ask_for_word))
         | PAUSED.every(a_third).stay(do=note_silence)
     )
-    supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(TERMINATED, when=is_silent, do=tell_gone)
+    supervisor_timeout = (IDLE | RUNNING | PAUSED).always.to(
+        TERMINATED, when=is_silent, do=(note_timeout_of_supervisor, tell_gone)
+    )
     stand_in = IDLE.always.to(
         RUNNING,
         when=stands_in,
@@ -219,7 +229,12 @@ class Job(
 ):
     """A job that is validated, waits for workers and runs on them."""
 
-    SUBMITTED = State(initial=True, meaning="received, not validated yet", entry=SUBMIT, run="validate_job")
+    SUBMITTED = State(
+        initial=True,
+        meaning="received, not validated yet",
+        entry=SUBMIT,
+        run=Run("validate_job", heartbeat=HEARTBEAT, lease=LEASE, lost_code=HOST_LOST, lost=MOST_LOSSES),
+    )
     PENDING = State(meaning="validated", waits_for="free workers", entry=ask_for_workers)
     RUNNING = State(
         meaning="executing on its workers", waits_for="its workers", entry=STARTED, exit=release_workers
@@ -249,12 +264,14 @@ class Job(
         meaning="the worker is replaced",
     ) | RUNNING.to(FAILED, by=WORKER, takes=Crash, do=(note_crash, LOG_ERROR))
     reallocate = RUNNING.stay(by="system", takes=Moved, do=move_task, meaning="another worker for a part")
-    not_validated = SUBMITTED.on_error.to(FAILED, do=(put(error="validation did not end"), LOG_ERROR))
-    timeout = any_live.after(job_limit).to(CANCELED)
+    not_validated = SUBMITTED.on_error.to(
+        FAILED, do=(put(error="not_validated: the validation did not end"), LOG_ERROR)
+    )
+    timeout = any_live.after(job_limit).to(CANCELED, do=note_timeout)
 
     # Its parts and sub-jobs.
-    left_at = RUNNING.stay(by=WORKER, takes=Reached, do=keep_reached, meaning="a part without a worker")
-    task_done = RUNNING.stay(by=WORKER, takes=TaskDone, do=keep_result)
+    left_at = RUNNING.stay(by="system", takes=Reached, do=keep_reached, meaning="a part without a worker")
+    task_done = RUNNING.stay(by="system", takes=TaskDone, do=keep_result)
     workers_done = RUNNING.always.to(COMPLETED, when=all_done, do=gather_results)
     delegate = RUNNING.stay(
         by=(*WORKER, "user", "supervisor", "admin"),

@@ -202,7 +202,12 @@ def tell_over(view: View) -> list[model.Action]:
 
 def note_problems(view: View) -> dict[str, Any]:
     """Keep why the job is invalid."""
-    return {"error": "; ".join(problems(view.context))}
+    return {"error": f"invalid: {'; '.join(problems(view.context))}"}
+
+
+def note_timeout(view: View) -> dict[str, Any]:
+    """Keep that the job took too long, and how long it might have taken."""
+    return {"error": f"timeout: the job took longer than {job_limit(view):g} s"}
 
 
 def note_failure(view: View) -> dict[str, Any]:

@@ -22,8 +22,8 @@ from headway.codec import decode, encode
 LARGEST = 900_000
 """Bytes of JSON of a result, or of the value of a safe point: they travel in events of at most 1 MB."""
 CODE = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
-TAKEN = frozenset({"crashed", "lost"})
-"""What only a process that is gone may say of itself."""
+TAKEN = frozenset({"crashed", "host_lost"})
+"""What is said of a process that is gone, and by none of itself."""
 
 Perform = Callable[["Part"], Any]
 """What performs a task: its result is the task's. See `code_of` for what an exception means."""

@@ -14,8 +14,13 @@ from headway.statechart import model
 
 TRANSIENT = ("network_error",)
 EXHAUSTED = ("resources_exhausted",)
-CRASHES = ("crashed", "lost")
-"""The process of the worker has died, or the whole machine has."""
+CRASHES = ("crashed",)
+"""The process of the worker has died by itself."""
+HOST_LOST = "host_lost"
+"""The service, or the machine it runs on, was lost too often while the worker was at a task."""
+MOST_LOSSES = 20
+HEARTBEAT, LEASE = "3s", "15s"
+"""After four heartbeats that did not come, and before the fifth, the service is taken to be gone."""
 UNRECOVERABLE = ("unrecoverable", "timeout")
 
 MOST_TASKS = 100
@@ -246,6 +251,12 @@ def is_silent(view: View) -> bool:
         return False
     patience = timedelta(seconds=worker.supervisor_timeout_seconds)
     return bool(view.now - datetime.fromisoformat(worker.heard_at) >= patience)
+
+
+def note_timeout_of_supervisor(view: View) -> dict[str, Any]:
+    """Keep that the supervisor was silent, and for how long it might have been."""
+    seconds = view.context.supervisor_timeout_seconds
+    return {"error": f"supervisor_timeout: the supervisor was silent for {seconds:g} s"}
 
 
 def ask_for_word(view: View) -> list[model.Action]:

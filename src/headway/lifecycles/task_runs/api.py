@@ -23,7 +23,7 @@ from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.desk import MOST_NODES, Standing, Task, TaskRuns
 from headway.lifecycles.task_runs.runners import Runners
 from headway.lifecycles.task_runs.shown import process_shown, run_shown, workflow_shown
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
 
 router = APIRouter(tags=["task runs"])
 
@@ -71,26 +71,26 @@ class NewWorkflowRun(Strict):
 class RunAction(Strict):
     """What is to be done with a task run."""
 
-    action: Literal["continue", "stop", "restart", "resume"]
+    action: Literal["continue", "stop", "restart", "resume", "retry"]
     request_id: Key | None = Again
 
 
 class ProcessAction(Strict):
     """What is to be done with a process."""
 
-    action: Literal["stop", "restart", "resume"]
+    action: Literal["stop", "restart", "resume", "retry"]
     request_id: Key | None = Again
 
 
 class WorkflowAction(Strict):
     """What is to be done with a workflow run."""
 
-    action: Literal["start", "stop", "resume"]
+    action: Literal["start", "stop", "resume", "retry"]
     request_id: Key | None = Again
 
 
 class Applied(Strict):
-    """Where something stands after an action; what the action tells its processes follows right after."""
+    """Where something stands after an action; after a stop, what it has led to."""
 
     id: str
     status: str
@@ -140,7 +140,9 @@ class TaskRunShown(Strict):
     task_processes_count: int
     task_processes_by_status: dict[str, int]
     task_process_error_count: int
-    error: str | None = Field(description="Of the runner's `prepare` or hook; processes have their own.")
+    error: str | None = Field(
+        description="Why it failed: code and message of its `prepare`, its hook or a failed process."
+    )
     input_artifacts: list[Any]
     output_artifacts: list[Any]
     started_at: str | None
@@ -162,6 +164,7 @@ class WorkflowRunShown(Strict):
     artifacts: dict[str, list[Any]] = Field(description="What each node that is done has brought out.")
     task_runs_by_status: dict[str, int]
     error_count: int
+    error: str | None = Field(description="Why it failed: the error of a task run that failed.")
     started_at: str | None
     completed_at: str | None
     failed_at: str | None
@@ -287,7 +290,10 @@ async def apply_to_run(
     *,
     request_id: RequestId,
 ) -> Response:
-    """Continue, stop, restart or resume a task run. What is not possible now is 409, and changes nothing."""
+    """Continue, stop, restart, resume or retry a task run. What is not possible now is 409.
+
+    `retry` repeats what has failed of a Failed run, and only that: its failed processes, or the hook.
+    """
     key = _key(request_id, body.request_id)
     return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=key))
 
@@ -312,7 +318,7 @@ async def apply_to_process(
     *,
     request_id: RequestId,
 ) -> Response:
-    """Stop, restart or resume one process."""
+    """Stop, restart, resume or retry one process."""
     key = _key(request_id, body.request_id)
     return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=key))
 
@@ -365,7 +371,7 @@ async def apply_to_workflow(
     *,
     request_id: RequestId,
 ) -> Response:
-    """Start, stop or resume a workflow run."""
+    """Start, stop or resume a workflow run, or retry what has failed of it."""
     key = _key(request_id, body.request_id)
     return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=key))
 

@@ -7,19 +7,17 @@ from headway.actions import count, put, spawn, tell
 from headway.lifecycles.task_runs.rules import (
     ACTIVE,
     ALL_COMPLETED,
-    ALL_RESUMED,
     EXISTING,
+    HOST_LOST,
     LONGEST_PROCESS,
-    NONE_UNDER_WAY,
     PERMANENT,
+    PROCEEDS,
     PROCESS_ERRORS,
     PROCESS_TIMES,
     RETRYABLE,
     RUN_ENDS,
     RUN_ERRORS,
-    RUN_STOPPED,
     RUN_TIMES,
-    RUNS_STOPPED,
     TIMEOUT,
     WORKFLOW_ENDS,
     ProcessData,
@@ -39,12 +37,12 @@ from headway.lifecycles.task_runs.rules import (
     keep_output,
     names_a_node,
     next_phase,
-    nodes_left,
+    note_done,
     once,
     prepared_processes,
     ready_runs,
+    some_node_proceeds,
     some_stopped,
-    some_under_way,
 )
 from headway.statechart import model
 
@@ -55,19 +53,22 @@ RUNNER_ERRORS = (*PERMANENT, TIMEOUT)
 
 ERROR = (count("errors"), keep_error)
 RESTART = count("restart_count")
+NO_RESTARTS = count("restart_count", "0 - counters.restart_count")
 DISPATCH = put(dispatched=True)
 RUN_CHILDREN = tell("children", "run")
 STOP_CHILDREN = tell("children", "stop_unfinished")
 RESUME_CHILDREN = tell("children", "resume")
+RETRY_CHILDREN = tell("children", "retry")
 DELETE_CHILDREN = tell("children", "delete")
 TELL_WORKFLOW = tell("parent", "node_complete", "node", "output_artifacts")
 BEGIN_READY = (spawn("task_runs.run", ready_runs), begin_nodes)
 NODE_COMPLETE = (keep_artifacts, *BEGIN_READY)
 HOLD, LET_GO = put(held=True), put(held=False)
-STOP_PROCESSES = (put(resuming=False), STOP_CHILDREN)
-RESUME_PROCESSES = (put(held=False, resuming=True), RESUME_CHILDREN)
+RESUME_PROCESSES = (LET_GO, RESUME_CHILDREN)
+RETRY_PROCESSES = (put(held=False, error=None), RETRY_CHILDREN)
 STOP_WORKFLOW = (put(held=True, resuming=False), tell("children", "stop"))
 RESUME_WORKFLOW = (RESUME_CHILDREN, put(held=False, resuming=True), *BEGIN_READY)
+RETRY_WORKFLOW = (RETRY_CHILDREN, put(held=False, resuming=True), *BEGIN_READY)
 RESUMED = put(resuming=False)
 PREPARE = (spawn("task_runs.process", prepared_processes), next_phase)
 ADD = (spawn("task_runs.process", added_processes), next_phase)
@@ -75,13 +76,27 @@ REOPEN = (once("started_at"), model.Clear(fields=RUN_ENDS))
 RUN_FAILED = (*ends_as("failed_at"), LET_GO)
 RUN_HELD_UP = (*ends_as("stopped_at"), LET_GO)
 WORKFLOW_FAILED = ends_as("failed_at", WORKFLOW_ENDS)
-NONE_LEFT = f"started_at && {NONE_UNDER_WAY} && children.Stopped == 0"
+ALL_ENDED = f"started_at && !resuming && !({PROCEEDS})"
 WORKFLOW_STOPPED = ends_as("stopped_at", WORKFLOW_ENDS)
 START_OVER = (
     DELETE_CHILDREN,
-    put(output_artifacts=[], phase=0, error=None, held=False, resuming=False),
+    put(output_artifacts=[], phase=0, error=None, held=False),
     count("errors", "0 - counters.errors"),
 )
+
+
+def _work(handler: str, *, errors: tuple[str, ...], retry: Retry | tuple[Retry, ...] = ()) -> Run:
+    """Work that goes on when its host is lost, whatever retries it has; that is noticed within 15 s."""
+    return Run(
+        handler,
+        timeout=LONGEST_PROCESS,
+        retry=retry,
+        errors=errors,
+        heartbeat="3s",
+        lease="15s",
+        lost_code=HOST_LOST,
+        lost=20,
+    )
 
 
 class TaskProcess(Statechart, version=1, name="task_runs.process", context=ProcessData, computed="first"):
@@ -101,7 +116,7 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     Pending = State(waiting, queued, where="!started_at", initial=True, meaning="waits to start")
     Running = State(
         where="!completed_at",
-        run=Run("run_process", timeout=LONGEST_PROCESS, errors=(*RETRYABLE, *PERMANENT, TIMEOUT)),
+        run=_work("run_process", errors=(*RETRYABLE, *PERMANENT, TIMEOUT)),
         says="{message}",
         meaning="handed to the workers",
     )
@@ -120,8 +135,11 @@ class TaskProcess(Statechart, version=1, name="task_runs.process", context=Proce
     retry_timeout = Timeout.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
     retry_incomplete = Incomplete.after("1s").computes(Pending, do=RESTART, clears=PROCESS_TIMES)
     stop = any_live.computes(Stopped, by=USER, but=(Stopped,), sets="stopped_at")
-    stop_unfinished = (Pending | Running | Incomplete | Timeout).computes(Stopped, by=USER, sets="stopped_at")
+    stop_unfinished = (Pending | Running | Incomplete | Timeout).computes(
+        Stopped, by="system", sets="stopped_at"
+    )
     resume = Stopped.computes(Pending, by=USER, do=DISPATCH, clears=PROCESS_TIMES)
+    retry = Failed.computes(Pending, by=USER, do=(DISPATCH, NO_RESTARTS), clears=PROCESS_TIMES)
     delete = any_live.computes(Deleted, by="system", sets="deleted_at")
 
 
@@ -137,17 +155,11 @@ class TaskRun(
     """A task run, rolled up from its processes; the runner's hook ends it, or adds processes."""
 
     opening = State(meaning="processes or none yet")
-    preparing = State(
-        run=Run("prepare_task_processes", timeout=LONGEST_PROCESS, retry=Retry(2), errors=RUNNER_ERRORS)
-    )
+    preparing = State(run=_work("prepare_task_processes", retry=Retry(2), errors=RUNNER_ERRORS))
     prepared = State(waits_for="continue")
     deleting = State(meaning="starts over", waits_for="the end of the processes there were")
     processing = State(waits_for="its processes")
-    completing = State(
-        run=Run(
-            "after_all_processes_completed", timeout=LONGEST_PROCESS, retry=Retry(2), errors=RUNNER_ERRORS
-        )
-    )
+    completing = State(run=_work("after_all_processes_completed", retry=Retry(2), errors=RUNNER_ERRORS))
 
     Failed = State(where="failed_at", meaning="a process failed for good")
     Stopped = State(where="stopped_at", meaning="stopped by a user")
@@ -158,17 +170,17 @@ class TaskRun(
     Running = State(processing, completing, where="!completed_at", meaning="processes are under way")
     Completed = State(where="true", meaning="all processes finished, and the hook added none")
 
-    # checkProcesses(): the first row that holds.
+    # checkProcesses(): the first row that holds. A process that may still end by itself keeps the run open.
     check_processes = (
         deleting.stay(event=CHANGED)
-        | Running.stay(event=CHANGED, when="children.Running > 0")
+        | Running.stay(event=CHANGED, when=f"{ACTIVE} > 0")
         | any_live.computes(Running, event=CHANGED, when="children.Running > 0", do=REOPEN)
+        | any_live.stay(event=CHANGED, when=f"{ACTIVE} > 0", clears=RUN_ENDS)
         | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=RUN_FAILED)
-        | any_live.computes(Stopped, event=CHANGED, when=RUN_STOPPED, do=RUN_HELD_UP)
+        | any_live.computes(Stopped, event=CHANGED, when="children.Stopped > 0", do=RUN_HELD_UP)
         | any_live.computes(Skipped, event=CHANGED, when=f"{EXISTING} == 0", do=ends_as("skipped_at"))
         | any_live.stay(event=CHANGED, clears=RUN_ERRORS)
     )
-    resumed = (Failed | Pending | Running).always.stay(when=ALL_RESUMED, do=RESUMED)
 
     # prepareTaskProcesses() and continue().
     open_empty = opening.always.to(preparing, when=f"{EXISTING} == 0")
@@ -198,12 +210,11 @@ class TaskRun(
     # is let finish, unless the run is told to stop once more.
     stop = (
         deleting.stay(by=USER, do=HOLD)
-        | completing.computes(Stopped, by=USER, when="held", do=(LET_GO, *STOP_PROCESSES), sets="stopped_at")
-        | completing.stay(by=USER, do=(HOLD, *STOP_PROCESSES))
+        | completing.computes(Stopped, by=USER, when="held", do=(LET_GO, STOP_CHILDREN), sets="stopped_at")
+        | completing.stay(by=USER, do=(HOLD, STOP_CHILDREN))
         | Pending.computes(Stopped, by=USER, when=f"{EXISTING} == 0", sets="stopped_at")
-        | Pending.computes(Pending, by=USER, do=STOP_PROCESSES)
-        | Running.computes(Running, by=USER, do=STOP_PROCESSES)
-        | (Failed | Stopped).stay(by=USER, when=some_under_way, do=STOP_PROCESSES)
+        | Pending.computes(Pending, by=USER, do=STOP_CHILDREN)
+        | Running.computes(Running, by=USER, do=STOP_CHILDREN)
     )
     restart = any_live.to(deleting, by=USER, do=START_OVER, clears=RUN_TIMES)
     deleted = deleting.always.computes(
@@ -212,6 +223,7 @@ class TaskRun(
     resume = Stopped.computes(
         Running, Pending, by=USER, do=RESUME_PROCESSES, clears="stopped_at"
     ) | Failed.stay(by=USER, when=some_stopped, do=RESUME_PROCESSES)
+    retry = Failed.computes(Running, Pending, by=USER, do=RETRY_PROCESSES, clears="failed_at")
 
 
 class WorkflowRun(
@@ -222,7 +234,6 @@ class WorkflowRun(
     computed="first",
     accepts={
         "no-final": "a workflow run follows its task runs, and these can be restarted",
-        "dead-end:Completed": "it rests here until a task run is restarted",
     },
 ):
     """A graph of tasks: a node's task run is created when the nodes it waits for are done."""
@@ -233,32 +244,33 @@ class WorkflowRun(
     Running = State(where="!completed_at", meaning="task runs are under way", waits_for="its task runs")
     Completed = State(where="true", meaning="every node is done")
 
-    # checkTaskRuns(): the same order as for a run.
+    # checkTaskRuns(): Running while a node can proceed, then the same order as for a run.
     check_task_runs = (
-        any_live.computes(Running, event=CHANGED, when="children.Running > 0", clears=WORKFLOW_ENDS)
-        | any_live.computes(Failed, event=CHANGED, when="children.Failed > 0", do=WORKFLOW_FAILED)
-        | any_live.computes(Stopped, event=CHANGED, when=RUNS_STOPPED, do=WORKFLOW_STOPPED)
-        | any_live.stay(event=CHANGED, clears=("failed_at", "stopped_at"))
+        any_live.computes(Running, event=CHANGED, when=some_node_proceeds, do=note_done, clears=WORKFLOW_ENDS)
+        | any_live.computes(
+            Failed, event=CHANGED, when="children.Failed > 0", do=(note_done, *WORKFLOW_FAILED)
+        )
+        | any_live.computes(
+            Stopped, event=CHANGED, when="children.Stopped > 0", do=(note_done, *WORKFLOW_STOPPED)
+        )
+        | any_live.stay(event=CHANGED, do=note_done, clears=("failed_at", "stopped_at"))
     )
-    resumed = (Failed | Running).always.stay(when=ALL_RESUMED, do=RESUMED)
+    resumed = Running.always.stay(when=("resuming", PROCEEDS), do=RESUMED)
     begin = Pending.always.computes(Running, when=("at_once", is_sound), do=BEGIN_READY, sets="started_at")
     start = Pending.computes(Running, by=USER, when=is_sound, do=BEGIN_READY, sets="started_at")
-    node_complete = (Running | Failed).stay(by="system", when=names_a_node, do=NODE_COMPLETE) | Stopped.stay(
-        by="system", when=(names_a_node, "!held"), do=NODE_COMPLETE
+    node_complete = (Running | Failed | Completed).stay(
+        by="system", when=names_a_node, do=NODE_COMPLETE
+    ) | Stopped.stay(by="system", when=(names_a_node, "started_at"), do=NODE_COMPLETE)
+
+    # What a node has brought out arrives after the news that its run is done: the last of both ends it.
+    end_failed = Running.always.computes(Failed, when=(ALL_ENDED, "children.Failed > 0"), sets="failed_at")
+    end_stopped = Running.always.computes(
+        Stopped, when=(ALL_ENDED, "children.Stopped > 0"), sets="stopped_at"
     )
-    late_node = (Stopped | Completed).stay(
-        event="node_complete", by="system", when=names_a_node, do=keep_artifacts
+    complete = Running.always.computes(
+        Completed, when=(ALL_ENDED, all_nodes_done), do=LET_GO, sets="completed_at"
     )
-    complete = Running.always.computes(Completed, when=(NONE_LEFT, all_nodes_done), sets="completed_at")
-    # Stopped while the last process or the hook of a run came to its end: there is no run to be stopped.
-    hold_back = Running.always.computes(Stopped, when=("held", NONE_UNDER_WAY, nodes_left), sets="stopped_at")
-    complete_held = Stopped.always.computes(
-        Completed,
-        when=("held", NONE_LEFT, all_nodes_done),
-        do=LET_GO,
-        sets="completed_at",
-        clears="stopped_at",
-    )
+    hold_back = Running.always.computes(Stopped, when=(ALL_ENDED, "held"), sets="stopped_at")
     stop = (
         Running.computes(Running, by=USER, do=STOP_WORKFLOW)
         | (Failed | Stopped).stay(by=USER, when=is_to_be_stopped, do=STOP_WORKFLOW)
@@ -267,3 +279,4 @@ class WorkflowRun(
     resume = Stopped.computes(Running, by=USER, when="started_at", do=RESUME_WORKFLOW, clears="stopped_at")
     resume_pending = Stopped.computes(Pending, event="resume", by=USER, do=LET_GO, clears="stopped_at")
     resume_failed = Failed.stay(event="resume", by=USER, when=is_to_be_resumed, do=RESUME_WORKFLOW)
+    retry = Failed.computes(Running, by=USER, do=RETRY_WORKFLOW, clears="failed_at")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
-from headway.codec import as_json, decode
+from headway.codec import as_json, decode, replace
 from headway.engine.orders import Receipt
 from headway.engine.tenant import Tenant
 from headway.errors import InputError, UnknownInstanceError, shown
@@ -17,19 +19,28 @@ from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.lifecycles.task_runs.rules import ACTIVE_STATUSES
 from headway.lifecycles.task_runs.runners import Runners
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.snapshot import Actor, Event, Snapshot, person
-from headway.statechart.step import status_of
+from headway.statechart.step.step import status_of
 
 USER = person("user", "user")
 MOST_NODES = 1_000
 GONE = "Deleted"
 ACTIONS: dict[type[Statechart], tuple[str, ...]] = {
-    TaskRun: ("continue", "stop", "restart", "resume"),
-    TaskProcess: ("stop", "restart", "resume"),
-    WorkflowRun: ("start", "stop", "resume"),
+    TaskRun: ("continue", "stop", "restart", "resume", "retry"),
+    TaskProcess: ("stop", "restart", "resume", "retry"),
+    WorkflowRun: ("start", "stop", "resume", "retry"),
 }
 """What people may do. The rest of the document's methods are the runner's and the roll-up's."""
+FAILED = "Failed"
+ENDS: dict[type[Statechart], tuple[str, ...]] = {
+    TaskRun: ("Completed", FAILED, "Stopped", "Skipped"),
+    WorkflowRun: ("Completed", FAILED, "Stopped"),
+}
+"""The statuses that a stop can lead to."""
+STOP_WAIT = 3.0
+"""A stop is answered after so many seconds at most, should a hook still be under way then."""
+PAGE = 500
 PREFIX = {TaskRun: "run", WorkflowRun: "flow"}
 
 
@@ -49,6 +60,8 @@ class Standing:
 
     status: str
     snapshot: Snapshot
+    error: str | None = None
+    """Why it failed: its own error, or that of the first child that failed."""
 
     @property
     def active(self) -> int:
@@ -116,11 +129,20 @@ class TaskRuns:
         by: Actor = USER,
         request_id: str | None = None,
     ) -> Receipt:
-        """Apply an action; raises RefusedError when it is not possible now, InputError when there is none."""
+        """Apply an action; raises RefusedError when it is not possible now, InputError when there is none.
+
+        A stop is answered with the status it has led to, unless that takes longer than `STOP_WAIT`.
+        """
         if action not in ACTIONS[chart]:
             raise InputError(f"there is no action {shown(action)}; there are: {', '.join(ACTIONS[chart])}")
         await self.get(chart, id)
-        return (await self._tenant.send(id, Event(action, by=by), request_id=request_id)).unwrap()
+        receipt = (await self._tenant.send(id, Event(action, by=by), request_id=request_id)).unwrap()
+        if action != "stop" or receipt.status in ENDS.get(chart, (receipt.status,)):
+            return receipt
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_WAIT):
+                await self._tenant.until(id, *ENDS[chart])
+        return await self._first_end(chart, receipt)
 
     async def get(self, chart: type[Statechart], id: str) -> Standing:  # noqa: A002 - as above
         """Where one stands; raises UnknownInstanceError, also for one of another chart or a deleted one."""
@@ -130,7 +152,7 @@ class TaskRuns:
         status = status_of(chart, snapshot.states) or ""
         if status == GONE:
             raise UnknownInstanceError(f"a restart has deleted {id}")
-        return Standing(status, snapshot)
+        return Standing(status, snapshot, await self._error(snapshot))
 
     async def list(
         self,
@@ -146,7 +168,28 @@ class TaskRuns:
         rows = await self._tenant.list(
             chart=chart, parent=parent, status=status, ended=False, after=after, limit=limit
         )
-        return [Standing(row.status, decode(Snapshot, row.snapshot)) for row in rows]
+        snapshots = [decode(Snapshot, row.snapshot) for row in rows]
+        errors = await asyncio.gather(*map(self._error, snapshots))
+        return [*map(Standing, (row.status for row in rows), snapshots, errors)]
+
+    async def _error(self, snapshot: Snapshot) -> str | None:
+        """Why something failed; only what has failed children and no error of its own costs a read."""
+        own: str | None = snapshot.context.get("error")
+        if own is not None or not snapshot.children.get(FAILED):
+            return own
+        failed = await self._tenant.list(parent=snapshot.instance, status=FAILED, limit=1)
+        return await self._error(decode(Snapshot, failed[0].snapshot)) if failed else None
+
+    async def _first_end(self, chart: type[Statechart], receipt: Receipt) -> Receipt:
+        """The receipt with the first end after it, the same for a repeat; as it is when there is none."""
+        after = 0
+        while rows := await self._tenant.history(receipt.instance, after=after, limit=PAGE):
+            for row in rows:
+                states = tuple(row.after.split("+"))
+                if row.seq > receipt.seq and (status := status_of(chart, states)) in ENDS[chart]:
+                    return replace(receipt, seq=row.seq, status=status, states=states)
+            after = rows[-1].position
+        return receipt
 
     def _run_data(self, task: Task) -> dict[str, Any]:
         self._runners.require(task.runner)

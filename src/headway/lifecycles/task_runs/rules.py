@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headway import No, View
+from headway.clock import time_text
 from headway.lifecycles.task_runs.artifacts import LARGEST_COPIED, copied_bytes, joined
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
@@ -19,7 +20,9 @@ RUN_TIMES = ("started_at", *RUN_ENDS)
 WORKFLOW_ENDS = ("completed_at", "failed_at", "stopped_at")
 
 RETRYABLE = ("network_error", "rate_limited", "overloaded", "lost")
-PERMANENT = ("invalid_input", "refused", "crashed", "artifact_too_large", "unknown_runner")
+HOST_LOST = "host_lost"
+"""The service, or the machine it runs on, was lost more than 20 times during one work."""
+PERMANENT = ("invalid_input", "refused", "crashed", "artifact_too_large", "unknown_runner", HOST_LOST)
 TIMEOUT = "timeout"
 LONGEST_PROCESS = "24h"
 """A process that takes longer has hung, whatever its own limit says."""
@@ -30,11 +33,10 @@ ACTIVE = " + ".join(f"children.{status}" for status in ACTIVE_STATUSES)
 EXISTING = f"{ACTIVE} + children.Completed + children.Failed + children.Stopped"
 # What is asked at every change of thousands of processes: the first part nearly always settles it.
 ALL_COMPLETED = f"children.Running == 0 && children.Completed > 0 && {EXISTING} == children.Completed"
-NONE_UNDER_WAY = "children.new + children.Pending + children.Running == 0"
-# Those that have not heard yet that they are resumed stop nobody, unless they are all that is left.
-RUN_STOPPED = f"children.Stopped > 0 && (!resuming || {ACTIVE} == 0)"
-RUNS_STOPPED = f"children.Stopped > 0 && (!resuming || {NONE_UNDER_WAY})"
-ALL_RESUMED = "resuming && children.Stopped == 0"
+UNDER_WAY = ("new", "Pending", "Running")
+DONE = ("Completed", "Skipped")
+# A node can proceed while its run is under way, or done and only one of its two messages has arrived.
+PROCEEDS = " + ".join(f"children.{status}" for status in UNDER_WAY) + " > 0 || unreported != 0"
 
 
 @dataclass
@@ -65,7 +67,7 @@ class RunData:
     """A task run; its processes are counted by status, its errors with theirs, by the engine.
 
     One that is `held` was stopped while it starts over or while its hook is called: it does not prepare anew,
-    and what the hook adds is stopped. One that is `resuming` has processes that have not heard of it yet.
+    and what the hook adds is stopped.
     """
 
     node: str = ""
@@ -74,7 +76,6 @@ class RunData:
     config: dict[str, Any] = field(default_factory=dict)
     dispatched: bool = False
     held: bool = False
-    resuming: bool = False
     input_artifacts: list[Any] = field(default_factory=list)
     output_artifacts: list[Any] = field(default_factory=list)
     error: str | None = None
@@ -90,7 +91,8 @@ class WorkflowData:
     """A workflow run: each node of its graph with the nodes it waits for, and what each has brought out.
 
     `tasks` are what each node's task run begins with. One that is `held` begins no further nodes; one that is
-    `resuming` has task runs that have not heard of it yet.
+    `resuming` has task runs that have not heard of it yet. A task run that is done sends its status and its
+    artifacts in two messages; `unreported` is how many more statuses than artifacts have arrived.
     """
 
     graph: dict[str, list[str]] = field(default_factory=dict)
@@ -98,6 +100,7 @@ class WorkflowData:
     at_once: bool = False
     held: bool = False
     resuming: bool = False
+    unreported: int = 0
     begun: list[str] = field(default_factory=list)
     artifacts: dict[str, list[Any]] = field(default_factory=dict)
     started_at: str | None = None
@@ -156,18 +159,13 @@ def _with_inputs(process: dict[str, Any], given: list[Any]) -> dict[str, Any]:
 def added_processes(view: View) -> list[dict[str, Any]]:
     """Processes of a run that is running, or about to: they are created as started, or as stopped with it."""
     moment = "stopped_at" if view.context.held else "started_at"
-    begun = {"dispatched": True, moment: view.now.isoformat()}
+    begun = {"dispatched": True, moment: time_text(view.now)}
     return [{**each, **begun} for each in prepared_processes(view)]
 
 
 def is_not_dispatched(view: View) -> bool | No:
     """Nobody has said yet that the run is to continue."""
     return not view.context.dispatched or No("it continues by itself")
-
-
-def some_under_way(view: View) -> bool | No:
-    """Some process may still come to its end by itself."""
-    return any(view.children[status] for status in ACTIVE_STATUSES) or No("no process is under way")
 
 
 def some_stopped(view: View) -> bool | No:
@@ -177,7 +175,7 @@ def some_stopped(view: View) -> bool | No:
 
 def is_to_be_stopped(view: View) -> bool | No:
     """The workflow may begin further nodes, or has a task run under way."""
-    under_way = any(view.children[status] for status in ("new", "Pending", "Running"))
+    under_way = any(view.children[status] for status in UNDER_WAY)
     return not view.context.held or under_way or No("it is stopped, and no task run is under way")
 
 
@@ -211,8 +209,9 @@ def _run_of(flow: WorkflowData, node: str) -> dict[str, Any]:
 
 def keep_artifacts(view: View) -> dict[str, Any]:
     """A node is done when its artifacts are kept, be there none."""
-    said = _said(view)
-    return {"artifacts": {**view.context.artifacts, said["node"]: list(said.get("output_artifacts") or [])}}
+    said, flow = _said(view), view.context
+    artifacts = {**flow.artifacts, said["node"]: list(said.get("output_artifacts") or [])}
+    return {"artifacts": artifacts, "unreported": flow.unreported - 1}
 
 
 def names_a_node(view: View) -> bool | No:
@@ -233,9 +232,24 @@ def all_nodes_done(view: View) -> bool | No:
     return not missing or No(f"not done yet: {', '.join(missing)}")
 
 
-def nodes_left(view: View) -> bool:
-    """Some node of the graph is not done."""
-    return all_nodes_done(view) is not True
+def some_node_proceeds(view: View) -> bool:
+    """A task run is under way, or one that is done has sent only its status or only its artifacts."""
+    return any(view.children[status] for status in UNDER_WAY) or _unreported(view) != 0
+
+
+def note_done(view: View) -> dict[str, Any]:
+    """Count the status of a task run that is done."""
+    return {"unreported": _unreported(view)}
+
+
+def _unreported(view: View) -> int:
+    unreported: int = view.context.unreported
+    return unreported + _is_done_now(view)
+
+
+def _is_done_now(view: View) -> bool:
+    said = _said(view)
+    return said.get("to") in DONE and said.get("from") != said["to"]
 
 
 def _ready(flow: WorkflowData) -> list[str]:

@@ -8,18 +8,18 @@ from typing import Any
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.desk import ACTIONS, Standing
 from headway.lifecycles.task_runs.rules import PROCESS_TIMES, RUN_TIMES, WORKFLOW_ENDS
-from headway.statechart.define import Statechart
+from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.explain import explain
 
 ANY_TIME = datetime.fromtimestamp(0, UTC)
 """No guard of these charts looks at the clock."""
 ARTIFACTS = ("input_artifacts", "output_artifacts")
 PROCESS_FIELDS = (
-    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds", "error"),
+    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds"),
     *ARTIFACTS,
     *PROCESS_TIMES,
 )
-RUN_FIELDS = ("node", "runner", "phase", "config", "error", *ARTIFACTS, *RUN_TIMES)
+RUN_FIELDS = ("node", "runner", "phase", "config", *ARTIFACTS, *RUN_TIMES)
 WORKFLOW_FIELDS = ("graph", "begun", "artifacts", "started_at", *WORKFLOW_ENDS)
 
 
@@ -63,6 +63,7 @@ def _shown(it: Standing, chart: type[Statechart], fields: tuple[str, ...]) -> di
         "id": snapshot.instance,
         "status": it.status,
         "seq": snapshot.seq,
+        "error": it.error,
         **{name: snapshot.context[name] for name in fields},
         "allowed_actions": [action for action in ACTIONS[chart] if action in possible],
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headway.store.port import AskQuery, EventPage, EventQuery, InstanceQuery, TimerQuery
+from headway.store.port import AskQuery, EventPage, EventQuery, InstanceQuery, Owned, TimerQuery
 from headway.store.rows import AskRow, Cursor, EventRow, InstanceRow, Key, LiveRow, LogRow, TimerRow
 from headway.testing.memory.tables import Tables
 
@@ -54,6 +54,17 @@ def list_timers(tables: Tables, query: TimerQuery) -> list[TimerRow]:
         and (query.after is None or (row.due, row.id) > query.after)
     ]
     return sorted(rows, key=lambda row: (row.due, row.id))[: query.limit]
+
+
+def list_owned(tables: Tables, table: Owned, after: Key, limit: int) -> list[tuple[Key, Key]]:
+    """Rows that belong to instances, by tenant and id."""
+    owners: dict[Owned, dict[Key, str]] = {
+        "timer": {key: row.instance for key, row in tables.timers.items()},
+        "work": {key: row.instance for key, row in tables.work.items()},
+        "ask": {key: row.instance for key, row in tables.asks.items()},
+    }
+    found = sorted(pair for pair in owners[table].items() if pair[0] > after)[:limit]
+    return [(key, (key[0], instance)) for key, instance in found]
 
 
 def list_asks(tables: Tables, query: AskQuery) -> list[AskRow]:

@@ -20,9 +20,11 @@ from headway.store.port import (
     LetterQuery,
     MessagePage,
     MessageQuery,
+    Owned,
     Settlement,
     TimerQuery,
     Unit,
+    Version,
     WorkQuery,
 )
 from headway.store.rows import (
@@ -39,6 +41,7 @@ from headway.store.rows import (
 )
 from headway.store.submission import Submissions
 from headway.testing.memory import lists, outbox, work
+from headway.testing.memory.nodes import MemoryNodes
 from headway.testing.memory.tables import Tables
 from headway.testing.memory.units import run_unit
 
@@ -57,6 +60,7 @@ class MemoryStore(Submissions):
     def __init__(self, tables: Tables, clock: Clock) -> None:
         super().__init__()
         self.tables = tables
+        self.nodes = MemoryNodes(self.call)
         self._clock = clock
         self._opened = False
         self._listener: Callable[[str], None] | None = None
@@ -68,6 +72,11 @@ class MemoryStore(Submissions):
         answer = job(self.tables, self._clock.now())
         await asyncio.sleep(0)  # as with any other store, others have their turn meanwhile
         return answer
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it takes calls."""
+        return self._opened
 
     async def open(self) -> None:
         """Begin to take calls."""
@@ -127,6 +136,14 @@ class MemoryStore(Submissions):
         """The instances of all tenants that have lines of history, as `names` does."""
         return await self.call(lambda tables, _: sorted(key for key in tables.history if key > after)[:limit])
 
+    async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
+        """The timers, work or asks of all tenants with their instances, by tenant and id, as `names` does."""
+        return await self.call(lambda tables, _: lists.list_owned(tables, table, after, limit))
+
+    async def misfiled_asks(self, limit: int) -> Sequence[Key]:  # noqa: ARG002 - there is no index here
+        """None: an inbox is read from the asks themselves."""
+        return []
+
     async def pruned(self, key: Key) -> str:  # noqa: ARG002 - here an instance goes with all its lines
         """Nothing: an instance is pruned as a whole."""
         return ""
@@ -143,19 +160,19 @@ class MemoryStore(Submissions):
         """Up to here the log of events has gaps: something was pruned."""
         return await self.call(lambda tables, _: tables.forgotten)
 
-    async def due_timers(self, limit: int) -> Sequence[TimerRow]:
-        """Timers that are due, the longest overdue first."""
+    async def due_timers(self, limit: int, versions: Collection[Version]) -> Sequence[TimerRow]:
+        """Timers of instances of these versions that are due, the longest overdue first."""
         return await self.call(
             lambda tables, now: sorted(
-                (row for row in tables.timers.values() if row.due <= now),
+                (row for row in tables.timers_of(versions) if row.due <= now),
                 key=lambda row: (row.due, row.tenant, row.id),
             )[:limit]
         )
 
-    async def next_timer(self) -> datetime | None:
-        """When the next timer is due."""
+    async def next_timer(self, versions: Collection[Version]) -> datetime | None:
+        """When the next timer of an instance of these versions is due."""
         return await self.call(
-            lambda tables, _: min((row.due for row in tables.timers.values()), default=None)
+            lambda tables, _: min((row.due for row in tables.timers_of(versions)), default=None)
         )
 
     async def timers(self, query: TimerQuery) -> Sequence[TimerRow]:
@@ -188,9 +205,9 @@ class MemoryStore(Submissions):
             lambda tables, now: work.keep_checkpoint(tables, worker, item, now=now, data=data), writes=True
         )
 
-    async def expired_work(self, limit: int) -> Sequence[WorkRow]:
-        """Work whose lease has run out, the longest first."""
-        return await self.call(lambda tables, now: work.expired(tables, now, limit))
+    async def expired_work(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
+        """Work of instances of these versions whose lease has run out, the longest first."""
+        return await self.call(lambda tables, now: work.expired(tables, now, limit, versions))
 
     async def next_work(self) -> datetime | None:
         """When work that is not due yet will be, or the next lease of work runs out."""
@@ -232,6 +249,20 @@ class MemoryStore(Submissions):
     async def lease(self, name: Key) -> LeaseRow | None:
         """Who holds a name, or held it last and has not let go."""
         return await self.call(lambda tables, _: tables.leases.get(name))
+
+    async def take_name(self, name: str, holder: str) -> bool:
+        """Take the name of a node while this store is open, and end the leases of who had it before."""
+
+        def take(tables: Tables, now: datetime) -> bool:
+            store, before = tables.node_names.get(name, (self, holder))
+            if store is not self and isinstance(store, MemoryStore) and store.is_open:
+                return False
+            tables.node_names[name] = (self, holder)
+            if before != holder:
+                tables.end_leases(before, now)
+            return True
+
+        return await self.call(take, writes=True)
 
     async def messages(self, query: MessageQuery) -> MessagePage:
         """Messages from a cursor on, in the order they were committed."""
@@ -295,6 +326,12 @@ class MemoryStore(Submissions):
             tables.charts[chart.chart, chart.version] = chart
 
         await self.call(put, writes=True)
+
+    async def living_versions(self) -> Collection[Version]:
+        """The versions of instances that have not ended."""
+        return await self.call(
+            lambda tables, _: {(row.chart, row.version) for row in tables.instances.values() if not row.ended}
+        )
 
     async def prune_requests(self, limit: int) -> int:
         """Delete request ids that have expired; answers how many."""

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from headway.codec import replace
 from headway.errors import StoreError
-from headway.store.port import Changes, Found, Reads, Unit
+from headway.store import commands
+from headway.store.port import Changes, Command, Found, Reads, Unit
 from headway.store.rows import Key
+from headway.testing.memory import outbox, work
 from headway.testing.memory.tables import Tables
 
 K = TypeVar("K")
 V = TypeVar("V")
 ATTEMPTS = 8
+
+
+COMMANDS: dict[type[Command], Callable[[Tables, Any, datetime], Any]] = {
+    commands.ClaimWork: lambda tables, given, now: work.claim_work(tables, given.claim, now),
+    commands.HastenWork: lambda tables, given, now: work.hasten(tables, given.items, now),
+    commands.RedriveLetters: lambda tables, given, now: outbox.redrive(tables, given.query, now),
+    commands.DiscardLetters: lambda tables, given, _: outbox.discard(tables, given.query),
+    commands.LookUpInstances: lambda tables, given, _: [*_some(tables.instances, given.keys).values()],
+}
+"""What it does of the commands; it keeps no API keys."""
 
 
 class ConflictError(StoreError):
@@ -24,12 +36,14 @@ class ConflictError(StoreError):
 def run_unit(tables: Tables, unit: Unit, now: datetime) -> None:
     """Run a unit; starts over when it collides with what is there, but not for ever."""
     for _ in range(ATTEMPTS):
-        changes = decide(tables, unit, now)
-        if (conflict := _conflict(tables, changes, now)) is None:
-            _write(tables, changes)
-            for watcher in tables.watchers:
-                watcher(changes, now)
-            return
+        with tables.commands_undone() as keep_commands:
+            changes = decide(tables, unit, now)
+            if (conflict := _conflict(tables, changes, now)) is None:
+                keep_commands()
+                _write(tables, changes)
+                for watcher in tables.watchers:
+                    watcher(changes, now)
+                return
     raise StoreError(f"the unit collided {ATTEMPTS} times: {conflict}; nothing was changed")
 
 
@@ -37,7 +51,11 @@ def decide(tables: Tables, unit: Unit, now: datetime) -> Changes:
     """Let a unit read until it has decided; nothing is written."""
     wanted: Reads | None = unit.begin()
     while wanted is not None:
-        wanted = unit.take(_read(tables, wanted, now))
+        found = _read(tables, wanted, now)
+        if wanted.commands:
+            tables.save()
+            found.results = [COMMANDS[type(command)](tables, command, now) for command in wanted.commands]
+        wanted = unit.take(found)
     return unit.changes()
 
 
@@ -100,6 +118,10 @@ def _write_work(tables: Tables, changes: Changes) -> None:
         before = tables.work.get(key)
         keeps = row.checkpoint is None and before is not None and before.checkpoint is not None
         tables.work[key] = replace(row, checkpoint=before.checkpoint) if keeps and before else row
+    for change in changes.work_versions:
+        key = (change.tenant, change.id)
+        if key in tables.work:
+            tables.work[key] = replace(tables.work[key], version=change.version)
     for key in changes.work_gone:
         tables.work.pop(key, None)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from datetime import datetime, timedelta
 
 from headway.codec import replace
-from headway.store.port import Attempt, Claim, WorkQuery
+from headway.store.port import Attempt, Claim, Version, WorkQuery
 from headway.store.rows import Key, WorkRow
 from headway.testing.memory.tables import Tables
 
@@ -37,6 +37,7 @@ def claim_work(tables: Tables, claim: Claim, now: datetime) -> list[WorkRow]:
 def _fits(claim: Claim, row: WorkRow) -> bool:
     return (
         row.queue in claim.queues
+        and (row.chart, row.version) in claim.versions
         and (not claim.handlers or row.handler in claim.handlers)
         and (not claim.tenants or row.tenant in claim.tenants)
     )
@@ -120,9 +121,7 @@ def release(
     released: list[Key] = []
     for item in items:
         if row := _held(tables, worker, item, now):
-            tables.work[item[:2]] = replace(
-                row, worker=None, leased_until=None, started_at=None, due=due or row.due
-            )
+            tables.work[item[:2]] = replace(row, worker=None, leased_until=None, due=due or row.due)
             released.append(item[:2])
     return released
 
@@ -146,12 +145,12 @@ def keep_checkpoint(tables: Tables, worker: str, item: Attempt, *, now: datetime
     return row is not None
 
 
-def expired(tables: Tables, now: datetime, limit: int) -> list[WorkRow]:
-    """Work whose lease has run out, the longest first."""
+def expired(tables: Tables, now: datetime, limit: int, versions: Collection[Version]) -> list[WorkRow]:
+    """Work of instances of these versions whose lease has run out, the longest first."""
     found = [
         (row.leased_until, row.tenant, row.id, row)
         for row in tables.work.values()
-        if row.leased_until is not None and row.leased_until <= now
+        if row.leased_until is not None and row.leased_until <= now and (row.chart, row.version) in versions
     ]
     return [row for *_, row in sorted(found, key=lambda each: each[:3])[:limit]]
 

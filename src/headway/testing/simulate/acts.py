@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from headway.statechart.chart import Chart
-from headway.statechart.duties import needs_votes
 from headway.statechart.model import Action, Call, Count, ForEach, If, Send
+from headway.statechart.step.duties import needs_votes
 from headway.statechart.tree import Arc
 from headway.store.rows import HistoryRow
 

@@ -14,7 +14,7 @@ from headway.store.port import Changes
 from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import UNDO, UPGRADE, active, arcs_from
-from headway.testing.simulate.demands import Demands
+from headway.testing.simulate.demands import Demands, is_forwarded
 from headway.testing.simulate.duties import Duties
 from headway.testing.simulate.families import Families
 from headway.testing.simulate.passages import Charts, Customs
@@ -64,6 +64,8 @@ class Auditor:
             self._violated(f"{key[1]} has lines of history, but its row has not moved")
         for message in changes.messages:
             self._published(message)
+            if is_forwarded(message):
+                self._families.forwarded(message)
         self._demands.settle(changes)
         check_notes(changes, self._violated)
         for key in self._touched(changes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -12,8 +13,8 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Answer
 from headway.errors import EngineError, StoreError, UnknownChartError
 from headway.statechart.chart import Chart
-from headway.statechart.explore_events import Happenings, People
-from headway.statechart.explore_facts import Facts
+from headway.statechart.explore.events import Happenings, People
+from headway.statechart.explore.facts import Facts
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot, claim_ask, delegate_ask, release_ask
 from headway.store.rows import Key
 from headway.testing.simulate.samples import sample
@@ -51,7 +52,7 @@ class Choices:
     def event(self, snapshot: Snapshot, random: Random, now: Any) -> Event | None:
         """Something that could go through, or could not."""
         if snapshot.asks and random.random() < 0.2:  # noqa: PLR2004 - one in five
-            return self._about_ask(snapshot, random, now)
+            return self._about_ask(snapshot, random)
         possible = self._sent(snapshot, now) if random.random() < 0.8 else []  # noqa: PLR2004 - four in five
         if possible:
             event = random.choice(possible)
@@ -74,13 +75,13 @@ class Choices:
     def _someone(self, random: Random) -> Actor:
         return random.choice(self._people.of(random.choice(self._roles)))
 
-    def _about_ask(self, snapshot: Snapshot, random: Random, now: Any) -> Event:
+    def _about_ask(self, snapshot: Snapshot, random: Random) -> Event:
         ask = snapshot.asks[random.choice(sorted(snapshot.asks))]
         by = random.choice(self._people.of(random.choice(ask.roles or ("",))))
         return random.choice(
             (
-                claim_ask(ask.id, now, by),
-                claim_ask(ask.id, now.replace(year=now.year + 1), by),
+                claim_ask(ask.id, timedelta(seconds=2), by),
+                claim_ask(ask.id, timedelta(hours=25), by),
                 release_ask(ask.id, by),
                 delegate_ask(ask.id, random.choice(USERS), by),
             )

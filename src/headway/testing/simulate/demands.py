@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
+from headway.codec import decode
 from headway.statechart.chart import Chart
 from headway.statechart.model import Action, Log, Publish, PutRecord, Tell
 from headway.statechart.snapshot import Snapshot
 from headway.store.port import Changes
-from headway.store.rows import HistoryRow
+from headway.store.rows import HistoryRow, MessageRow
 from headway.testing.simulate.acts import KNOWN, Acts, acts_of
 from headway.testing.simulate.passages import Charts
 
@@ -109,9 +110,14 @@ def _from(tenant: str, instance: str, effects: Iterable[Effect]) -> Iterator[Owe
     return ((tenant, "" if effect[0] == RECORD else instance, effect) for effect in effects)
 
 
+def is_forwarded(message: MessageRow) -> bool:
+    """Whether a message brings an event that the node it came to could not decide: no line calls for it."""
+    return message.kind == "deliver" and "ref" in decode(dict[str, object], message.data or "{}")
+
+
 def _written(changes: Changes) -> Iterator[Owed]:
     for message in changes.messages:
-        if not message.id.endswith(CASCADE):
+        if not (message.id.endswith(CASCADE) or is_forwarded(message)):
             yield message.tenant, message.instance, (message.kind, message.name)
     for record in changes.records:
         yield record.tenant, "", (RECORD, record.kind)

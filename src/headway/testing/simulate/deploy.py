@@ -13,8 +13,8 @@ from random import Random
 from typing import Any, Protocol
 
 from headway.engine.engine import Engine
-from headway.engine.upgrade import Upgraded, undo, upgrade
-from headway.engine.upgrade_rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreError
 from headway.testing.simulate.loop import Loop
 from headway.testing.simulate.process import Process
@@ -34,6 +34,7 @@ class Site(Protocol):
     trace: Trace
     processes: dict[int, Process | None]
     deployed: set[int]
+    forgetful: set[int]
 
     def crash(self, number: int) -> None:
         """A process is gone from one moment to the next."""
@@ -49,11 +50,15 @@ class Site(Protocol):
 
 
 class Deploy:
-    """Some come in bad order: living instances are upgraded before all processes know how."""
+    """Some come in bad order: living instances are upgraded before all processes know how.
+
+    Some processes forget the old versions while instances live by them; the first never does.
+    """
 
     def __init__(self, site: Site, random: Random) -> None:
         self._site, self._random = site, random
         self._finishes = False
+        self._keeps_all = -1
         self._hasty = random.random() < 0.3  # noqa: PLR2004 - three in ten
         self._wavers = random.random() < 0.5  # noqa: PLR2004 - every other one
         self._resolute = random.random() < 0.7  # noqa: PLR2004 - seven in ten
@@ -63,6 +68,7 @@ class Deploy:
         await self._pause(seconds)
         numbers = [*self._site.processes]
         self._random.shuffle(numbers)
+        self._keeps_all = numbers[0]
         await self._replace(numbers[0])
         if not self._hasty:
             await self._replace(*numbers[1:])
@@ -90,11 +96,14 @@ class Deploy:
     async def _replace(self, *numbers: int) -> None:
         for number in numbers:
             self._site.deployed.add(number)
+            if number != self._keeps_all and self._random.random() < 0.3:  # noqa: PLR2004 - three in ten
+                self._site.forgetful.add(number)
             if self._random.random() < 0.2:  # noqa: PLR2004 - two in ten
                 self._site.crash(number)
             else:
                 await self._site.shut(number)
-            self._site.trace.note("deploy", f"process {number} knows the new version from now on")
+            alone = " alone" if number in self._site.forgetful else ""
+            self._site.trace.note("deploy", f"process {number} knows the new version{alone} from now on")
             await self._site.begin(number)
             await self._pause(1.0)
 

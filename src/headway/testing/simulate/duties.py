@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from typing import Any
 
+from headway.codec import decode
 from headway.statechart.chart import Chart
-from headway.statechart.duties import needs_votes
+from headway.statechart.model import ROOT, Transition
 from headway.statechart.snapshot import Snapshot
+from headway.statechart.step.duties import needs_votes
 from headway.statechart.tree import comes_from_engine
 from headway.store.rows import HistoryRow
-from headway.testing.simulate.acts import arcs_from
+from headway.testing.simulate.acts import active, arcs_from
 from headway.testing.simulate.passages import Charts, rule_of
+
+HOLDING = frozenset({"ask.claim", "ask.delegate"})
 
 
 class Duties:
@@ -24,6 +29,7 @@ class Duties:
         """An instance stands after a history of which so many lines are new."""
         for place in range(len(history) - last, len(history)):
             self._is_distinct(after.chart, history[:place], history[place])
+            self._may_hold(after.chart, history[:place], history[place])
         chart = self._charts[after.chart, after.version]
         for other in {other: None for others in _duties(chart).values() for other in others}:
             did = {line.actor for line in history if self._did(line, chart, other)}
@@ -41,6 +47,29 @@ class Duties:
                 if any(each.actor == line.actor and self._did(each, chart, other) for each in earlier):
                     self._violated(f"{line.actor} did {other} and {transition} of {line.instance}")
 
+    def _may_hold(self, name: str, earlier: Sequence[HistoryRow], line: HistoryRow) -> None:
+        """Whoever claims or delegates a question could answer it, and so could who it is delegated to."""
+        if line.transition not in HOLDING:
+            return
+        chart = self._charts[name, line.version]
+        to = (
+            decode(dict[str, Any], line.data or "{}").get("to") if line.transition == "ask.delegate" else None
+        )
+        for who in {line.actor, to or line.actor}:
+            open_to = [
+                row
+                for row in _answers(chart, line.before)
+                if not any(
+                    each.actor == who and self._did(each, chart, other)
+                    for other in row.distinct_from
+                    for each in earlier
+                )
+            ]
+            if not open_to:
+                self._violated(
+                    f"{who} can answer nothing in {line.before}: {line.transition} by {line.actor}"
+                )
+
     def _did(self, line: HistoryRow, chart: Chart, transition: str) -> bool:
         """Whether a line is one of a transition that a chart names, under the name it has there."""
         renames = rule_of(chart, line.version).renames if line.version != chart.version else {}
@@ -50,6 +79,21 @@ class Duties:
         then = self._charts[chart.name, line.version]
         arcs = arcs_from(then, line.before).get(line.transition, [])
         return line.before != line.after or not any(map(needs_votes, arcs))
+
+
+@lru_cache(256)
+def _answers(chart: Chart, before: str) -> tuple[Transition, ...]:
+    """The rows by which people can answer a question of these states."""
+    places = active(chart, before)
+    asked = {
+        role for state in chart.model.states if state.id in places and state.ask for role in state.ask.roles
+    }
+    return tuple(
+        row
+        for row in chart.model.transitions
+        if row.source in {*places, ROOT} and (not row.by or asked.intersection(row.by))
+        if any(event.startswith("answer.") or not comes_from_engine(event) for event in row.events)
+    )
 
 
 @lru_cache(64)

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from headway.engine.journal import BEGINNING, follows
-from headway.statechart.actions import filled
 from headway.statechart.chart import Chart
 from headway.statechart.model import Add
+from headway.statechart.step.actions import filled
 from headway.store.rows import Key, MessageRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import acts_of
@@ -91,7 +91,7 @@ class Ending:
                 before = line.hash
 
     def _cancelled_children(self) -> None:
-        """Who was cancelled took all its children along."""
+        """Who was cancelled took all its children along, but for those that the cancelling step spawned."""
         dead = {(letter.tenant, letter.id) for letter in self._tables.letters.values() if letter.dead}
         cascades = [each for each in self._world.auditor.messages if each.id.endswith(CASCADE)]
         told = Counter((message.tenant, message.instance) for message in cascades)
@@ -99,10 +99,11 @@ class Ending:
         for key, times in answered.items():
             if told[key] < times:
                 self._violated(f"{key[1]} was cancelled, and its children are not told")
+        steps = {(each.tenant, each.instance): _step(each.id) for each in cascades}
         lost = {(each.tenant, each.instance) for each in cascades if (each.tenant, each.id) in dead}
         for row in self._tables.instances.values():
             above = (row.tenant, row.parent or "")
-            if above in told and above not in lost and not row.ended:
+            if above in steps and above not in lost and not row.ended and _step(row.id) < steps[above]:
                 self._violated(f"{row.parent} was cancelled, and its child {row.id} lives")
 
     def _owners(self) -> None:
@@ -179,3 +180,8 @@ class Ending:
             for content, messages in committed.items()
             for message, name in zip(messages, given.get(content, ()), strict=False)
         }
+
+
+def _step(name: str) -> int:
+    """The step of its instance that a message or a child is named after."""
+    return int(name.rsplit(":", 2)[1])

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from headway.statechart.chart import Chart
-from headway.statechart.explore_events import error_codes
+from headway.statechart.explore.events import error_codes
 from headway.testing.simulate.witness import Witness
 from headway.worker.handlers import Handlers
 from headway.worker.outcomes import Again, Fail

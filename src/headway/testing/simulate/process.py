@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
-from headway.engine.lease import Lease, SoleService
+from headway.engine.lease import SoleService
 from headway.node import Node
 from headway.outbox.destination import Destination
 from headway.outbox.instances import Instances
@@ -63,7 +63,7 @@ class Process(Node):
         for service in self.services:
             service.longest_rest = max(service.longest_rest, REST)
             if isinstance(service, SoleService):
-                service._lease = Lease(link, service.name, name, lasts=SOLE_LEASE)  # noqa: SLF001 - see above
+                service.lasts = SOLE_LEASE
         if parts.retention.instances is not None:
             self.upkeep.longest_rest = REST
         parts.witness.watch(self.engine)

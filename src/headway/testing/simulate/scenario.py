@@ -57,6 +57,11 @@ class Scenario:
         return [*oldest.values()]
 
     @cached_property
+    def last(self) -> list[Chart]:
+        """The newest version of each chart."""
+        return [*{chart.name: chart for chart in self.compiled}.values()]
+
+    @cached_property
     def newest(self) -> dict[str, int]:
         """To which version of which charts living instances are brought."""
         known = {chart.name: chart.version for chart in self.compiled}

@@ -59,9 +59,9 @@ class Witness:
         wait, outcome = engine._wait, engine._outcome  # noqa: SLF001 - all calls pass there
         before: dict[int, int] = {}
 
-        def waits(*calls: tuple[Order, object]) -> None:
+        def waits(loop: object, *calls: tuple[Order, object]) -> None:
             before.update((id(order), self._latest.get(order.key, 0)) for order, _ in calls)
-            wait(*calls)
+            wait(loop, *calls)
 
         def ended(order: Order) -> Answer | BaseException:
             answer: Answer | BaseException = outcome(order)

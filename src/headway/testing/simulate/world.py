@@ -12,8 +12,8 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
-from headway.engine import upgrade_versions
 from headway.engine.engine import Engine
+from headway.engine.upgrade import versions
 from headway.outbox.destination import Destination
 from headway.statechart.chart import Chart
 from headway.store.rows import Key, TimerRow
@@ -68,7 +68,9 @@ class World:
         self.books: dict[str, Book] = {}
         self.processes: dict[int, Process | None] = {}
         self.deployed: set[int] = set()
-        """The processes that know all versions of the charts."""
+        """The processes that know new versions of the charts."""
+        self.forgetful: set[int] = set()
+        """Those of them that know no older ones any more."""
         self._deploy: Deploy | None = None
         self._lives = 0
         handlers = watched(
@@ -95,7 +97,7 @@ class World:
 
     def run(self) -> None:
         """Live from beginning to end; what contradicts a guarantee is in `violations`."""
-        small_pages = patch.object(upgrade_versions, "PAGE", 2)
+        small_pages = patch.object(versions, "PAGE", 2)
         with _quiet(self), patch("secrets.token_hex", self._token), small_pages:
             try:
                 self.loop.run(self._live())
@@ -123,8 +125,7 @@ class World:
             self._lives += 1
             name = f"p{number}.{self._lives}"
             link = Link(self.tables, self.clock, self.loop, self.weather)
-            charts = self.scenario.compiled if number in self.deployed else self.scenario.first
-            process = Process(name, link, charts, self._parts)
+            process = Process(name, link, self._known_by(number), self._parts)
             self._claims_seen(process)
             self.trace.note(name, "begins")
             self.processes[number] = process
@@ -135,6 +136,11 @@ class World:
                 if self.processes[number] is process:
                     self.crash(number)
                 await asyncio.sleep(0.5)
+
+    def _known_by(self, number: int) -> list[Chart]:
+        if number in self.forgetful:
+            return self.scenario.last
+        return self.scenario.compiled if number in self.deployed else self.scenario.first
 
     async def shut(self, number: int) -> None:
         """A process ends in good order, or is killed on the way."""
@@ -292,6 +298,9 @@ class World:
         async def claim(asked: Any) -> Any:
             rows = await claim_work(asked)
             self.witness.claims(rows)
+            for row in rows:
+                if not process.engine.charts.has(row.chart, row.version):
+                    self.violated(f"{process.name} got work of {row.chart} v{row.version}, unknown to it")
             return rows
 
         store.claim_work = claim

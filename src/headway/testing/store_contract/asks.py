@@ -242,6 +242,37 @@ class AsksContract:
         await store.run(writing(asks_closed=[CLOSING]))
         assert await store.asks(AskQuery("other", roles=("manager",))) == [theirs]
 
+    @pytest.mark.mission("ENG-14")
+    @pytest.mark.parametrize(
+        "wanted",
+        [{}, {"roles": ("manager",)}, {"instance": "i1"}, {"instance": "i1", "roles": ("manager",)}],
+        ids=str,
+    )
+    async def test_a_page_begins_after_an_ask_of_the_same_tenant(
+        self, store: Store, wanted: dict[str, Any]
+    ) -> None:
+        """When another tenant's ask of the same id was opened does not matter, before or after."""
+        rows = [ask(name, opened_at=AT + n * SECOND) for n, name in enumerate("abcd")]
+        for tenant, opened_at in (("Before", LONG_AGO), ("later", AT + 9 * SECOND)):
+            rows += [ask(name, tenant=tenant, opened_at=opened_at) for name in "bx"]
+        await store.run(writing(asks=rows))
+        found = await store.asks(AskQuery("acme", after="b", **wanted))
+        assert [row.id for row in found] == ["c", "d"]
+        assert not await store.asks(AskQuery("acme", after="x", **wanted))
+
+    @pytest.mark.mission("ENG-14")
+    async def test_an_ask_that_is_passed_on_keeps_its_place(self, store: Store) -> None:
+        """It stands where it was opened, not where another tenant's ask of the same id was."""
+        theirs = [ask("z", tenant=tenant, opened_at=LONG_AGO) for tenant in ("Before", "other")]
+        await store.run(writing(asks=theirs))
+        await store.run(writing(asks=[ask(name, opened_at=AT + n * SECOND) for n, name in enumerate("xyz")]))
+        await store.run(writing(asks_changed=[AskChange("acme", name, roles=("board",)) for name in "zyx"]))
+        pages = [
+            await store.asks(AskQuery("acme", roles=("board",), after=after, limit=1))
+            for after in (None, "x", "y", "z")
+        ]
+        assert ["".join(row.id for row in page) for page in pages] == ["x", "y", "z", ""]
+
     async def test_a_reader_of_pages_meets_each_ask_once(self, store: Store) -> None:
         """Also when asks are opened and closed while it reads."""
         await store.run(writing(asks=[ask(f"{9 - n}", opened_at=AT + n * SECOND) for n in range(6)]))

@@ -132,6 +132,16 @@ class LettersContract:
         assert [row.position for row in behind if row.instance == "i2"] == [9]
         assert await store.letters_behind(heads[1:], 0) == []
 
+    @pytest.mark.mission("ENG-14")
+    async def test_what_waits_behind_a_letter_is_of_its_own_line(self, store: Store) -> None:
+        """The same instance in another tenant, or for another destination, is another line."""
+        lines = [(name, tenant) for name in "ab" for tenant in ("acme", "other")]
+        heads = [letter(n, destination=name, tenant=tenant) for n, (name, tenant) in enumerate(lines, 1)]
+        second = [replace(head, position=head.position + 10) for head in heads]
+        await keep(store, *heads, *second)
+        for head, behind in zip(heads, second, strict=True):
+            assert await store.letters_behind([head], 9) == [behind]
+
     async def test_who_waits_is_told_page_by_page(self, store: Store) -> None:
         """Each letter that waits for a destination, and none that is dead or waits for another."""
         places = [("acme", "i1", 1, 2), ("acme", "i1", 5, 0), ("acme", "i2", 3, 0), ("other", "i1", 2, 1)]
@@ -161,6 +171,20 @@ class LettersContract:
         await keep(store, delivered=(3, 4, 99))
         assert await due(store) == []
         assert positions(await store.letters(LetterQuery())) == [2]
+
+    @pytest.mark.mission("ENG-14")
+    async def test_a_settlement_touches_the_line_of_its_letters_only(self, store: Store) -> None:
+        """The same instance in another tenant or for another destination, and other instances, stay due."""
+        places = [(name, tenant, of) for name in "ab" for tenant in ("acme", "other") for of in ("i1", "i2")]
+        rows = [
+            letter(n, destination=name, tenant=tenant, instance=of)
+            for n, (name, tenant, of) in enumerate(places, 1)
+        ]
+        await keep(store, *rows)
+        await keep(store, delivered=(1,))
+        assert [await due(store, name) for name in "ab"] == [[2, 3, 4], [5, 6, 7, 8]]
+        await keep(store, replace(rows[1], due=NEVER))
+        assert [await due(store, name) for name in "ab"] == [[3, 4], [5, 6, 7, 8]]
 
     async def test_so_many_are_tried_as_were_asked_for(self, store: Store) -> None:
         """Each turn takes some; what was put off lets the rest come."""

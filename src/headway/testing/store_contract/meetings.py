@@ -15,6 +15,7 @@ from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, fou
 from headway.testing.store_contract.place import (
     HISTORY,
     INSTANCE,
+    KNOWN,
     REQUEST,
     Place,
     instance,
@@ -137,7 +138,7 @@ class MeetingsContract:
         await store.open()
         await store.close()
         await store.close()
-        for call in (store.run(writing()), store.instance(KEY), store.due_timers(1)):
+        for call in (store.run(writing()), store.instance(KEY), store.due_timers(1, KNOWN)):
             with pytest.raises(StoreUnavailableError):
                 await call
         await store.open()

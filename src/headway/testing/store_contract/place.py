@@ -69,11 +69,23 @@ HISTORY = HistoryRow(
     note=None,
     hash="00",
 )
-TIMER = TimerRow(tenant="acme", id="t1", instance="i1", event="after.review.remind", due=AT)
+KNOWN = (("expense", 1),)
+"""The versions of charts that those know who look for work and timers."""
+TIMER = TimerRow(
+    tenant="acme",
+    id="t1",
+    instance="i1",
+    chart="expense",
+    version=1,
+    event="after.review.remind",
+    due=AT,
+)
 WORK = WorkRow(
     tenant="acme",
     id="w1",
     instance="i1",
+    chart="expense",
+    version=1,
     state="paying",
     handler="pay",
     queue="default",

@@ -20,6 +20,7 @@ from headway.testing.store_contract.place import (
     AT,
     HISTORY,
     INSTANCE,
+    KNOWN,
     LONG_AGO,
     MESSAGE,
     NEVER,
@@ -73,8 +74,8 @@ async def is_empty(store: Store) -> bool:
     seen = await found(store, **ALL_KEYS)
     rest = [
         await store.history(KEY),
-        await store.due_timers(10),
-        await store.next_timer(),
+        await store.due_timers(10, KNOWN),
+        await store.next_timer(KNOWN),
         await store.work(WorkQuery(tenant="acme")),
         await store.ask(("acme", "a1")),
         (await store.messages(MessageQuery())).messages,
@@ -153,7 +154,7 @@ class UnitsContract:
         """Several steps of an instance in one unit may undo each other."""
         key = ("acme", "t1")
         await store.run(writing(timers=[TIMER], timers_gone=[key], work=[WORK], work_gone=[("acme", "w1")]))
-        assert await store.next_timer() is None
+        assert await store.next_timer(KNOWN) is None
         await store.run(writing(timers_gone=[key]))
 
     @pytest.mark.parametrize("where", ["begin", "take", "changes"])

@@ -15,7 +15,7 @@ from headway.codec import replace
 from headway.store.port import Claim, Store, WorkQuery
 from headway.store.rows import WorkRow
 from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, AT, LONG_AGO, NEVER, Place, work
+from headway.testing.store_contract.place import ANY_TEXT, AT, KNOWN, LONG_AGO, NEVER, Place, work
 
 SECOND = timedelta(seconds=1)
 FULL = work(
@@ -74,7 +74,7 @@ CLAIMS: list[tuple[dict[str, Any], str]] = [
 
 def claim(worker: str = "w", limit: int = 100, **wanted: Any) -> Claim:
     """A claim of the default queue."""
-    return Claim(**{"worker": worker, "queues": ("default",), "limit": limit, **wanted})
+    return Claim(**{"worker": worker, "queues": ("default",), "limit": limit, "versions": KNOWN, **wanted})
 
 
 def ids(rows: Any) -> list[str]:
@@ -147,15 +147,25 @@ class WorkContract:
         assert not await store.release_work("w", [("acme", "b", 1), ("other", "c", 1), ("acme", "none", 1)])
         assert not await store.extend_leases("w", [("acme", "a", 1)])
         waiting = [row for row in await store.work(WorkQuery("acme")) if row.worker is None]
-        assert waiting == [work("a"), work("b", due=NEVER)]
+        assert [replace(row, started_at=None) for row in waiting] == [work("a"), work("b", due=NEVER)]
+        assert all(row.started_at for row in waiting)
         assert ids(await store.claim_work(claim("y"))) == ["a"]
+
+    async def test_what_belongs_to_instances_is_listed_for_all_tenants(self, store: Store) -> None:
+        """By tenant and id, from after one on, each with its instance."""
+        items = [work("b"), work("a"), work("a", tenant="other", instance="i9")]
+        await store.run(writing(work=items))
+        first = await store.owned("work", ("", ""), 2)
+        assert [key for key, _ in first] == [("acme", "a"), ("acme", "b")]
+        assert await store.owned("work", first[-1][0], 2) == [(("other", "a"), ("other", "i9"))]
+        assert [await store.owned(table, ("", ""), 2) for table in ("timer", "ask")] == [[], []]
 
     async def test_work_whose_lease_has_run_out_is_not_released(self, store: Store) -> None:
         """It is the rescue's to decide."""
         past = await store.now() - SECOND
         await store.run(writing(work=[work(worker="w", leased_until=past)]))
         assert not await store.release_work("w", [("acme", "w1", 1)])
-        assert ids(await store.expired_work(10)) == ["w1"]
+        assert ids(await store.expired_work(10, KNOWN)) == ["w1"]
 
     async def test_the_next_time_at_which_work_needs_something_is_known(self, store: Store) -> None:
         """The earliest of all due times and ends of leases, in every queue and of every tenant."""
@@ -256,9 +266,9 @@ class WorkContract:
         """The lease's own length counts from the extension, so a short one ends a lease early."""
         coming = await store.now() + timedelta(hours=1)
         await store.run(writing(work=[work(worker="w", leased_until=coming, lease=0)]))
-        assert not await store.expired_work(10)
+        assert not await store.expired_work(10, KNOWN)
         assert await store.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
-        assert ids(await store.expired_work(10)) == ["w1"]
+        assert ids(await store.expired_work(10, KNOWN)) == ["w1"]
 
     async def test_only_work_that_waits_for_its_time_is_hastened(self, store: Store) -> None:
         """It can be claimed at once; what is held, due, another attempt or another tenant's stays."""
@@ -288,7 +298,7 @@ class WorkContract:
         ]
         held = work("held", worker="w", leased_until=now + timedelta(hours=1))
         await store.run(writing(work=[*rows, held, work("waiting", due=LONG_AGO)]))
-        found = await store.expired_work(10)
+        found = await store.expired_work(10, KNOWN)
         assert ids(found) == ["e3", "e2", "e1"]
         assert found[0] == rows[1]
-        assert ids(await store.expired_work(2)) == ["e3", "e2"]
+        assert ids(await store.expired_work(2, KNOWN)) == ["e3", "e2"]

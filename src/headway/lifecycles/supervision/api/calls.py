@@ -22,6 +22,7 @@ from headway.api.depends import Here, Sealed, Who, paged
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import REQUEST, request_key, wrong
 from headway.api.seals import Seal
+from headway.clock import time_text
 from headway.codec import decode, encode
 from headway.engine.orders import DAY, HOUR, Receipt
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
@@ -66,8 +67,8 @@ class Calls:
             "id": row.id,
             "status": status or row.status,
             **told,
-            "created_at": row.created_at,
-            "updated_at": row.updated_at,
+            "created_at": time_text(row.created_at),
+            "updated_at": time_text(row.updated_at),
         }
 
     async def row(self, name: str) -> InstanceRow:
@@ -224,5 +225,5 @@ def _change(row: HistoryRow) -> Shown:
         "trigger": row.transition or row.event,
         "actor": row.actor,
         "reason": row.reason,
-        "timestamp": row.at,
+        "timestamp": time_text(row.at),
     }

@@ -37,7 +37,8 @@ class RepeatableRoute(APIRoute):
         connection = HTTPConnection(scope)
         node = node_of(connection)
         meters_of(node)
-        repeats = Repeats(super().handle, node.engine, access_of(connection))
+        streams = connection.app.state.streams
+        repeats = Repeats(super().handle, node.engine, access_of(connection), streams)
         await repeats.serve(scope, receive, send, key=key, body=body)
 
 

@@ -1,0 +1,275 @@
+"""The commands about instances: list, show, history; create, send, cancel, why."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from headway.cli.apps import apps_of
+from headway.cli.charts import write
+from headway.cli.direct import actor, data_of, tell, with_tenant
+from headway.cli.formats import as_json
+from headway.cli.options import (
+    App,
+    By,
+    Config,
+    Data,
+    Database,
+    Json,
+    Reason,
+    RequestId,
+    Roles,
+    Tenant,
+    settings_of,
+)
+from headway.cli.present import out, show_table, table_of
+from headway.codec import to_data
+from headway.engine import redaction
+from headway.statechart.snapshot import Event, Snapshot
+from headway.store.rows import HistoryRow, InstanceRow
+
+instances = typer.Typer(help="Look at instances: list, show, history.", no_args_is_help=True)
+
+Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
+
+TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
+NOBODY_KNOWN = (
+    "No lifecycle that is loaded here has a handler {0}: it waits for ever unless another process has one."
+)
+
+
+@instances.command("list")
+def list_(
+    *,
+    chart: Annotated[str | None, typer.Option("--chart", help="Only those of this chart.")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only those in this state.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only those of this owner.")] = None,
+    ended: Annotated[
+        bool | None, typer.Option("--ended/--living", help="Only those that have ended, or have not.")
+    ] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Go on after this instance.")] = None,
+    limit: Limit = 50,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """List instances in the order of their creation."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    rows = with_tenant(
+        settings,
+        lambda here: here.list(
+            chart=chart, status=status, owner=owner, ended=ended, after=after, limit=limit
+        ),
+    )
+    if json:
+        write(as_json([_summary(row) for row in rows]))
+        return
+    show_table(_instances(rows))
+    if len(rows) == limit:
+        out().print(f"[dim]go on with --after {rows[-1].id}[/]")
+
+
+@instances.command()
+def show(
+    instance: Instance,
+    *,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Show where an instance stands: its states, its context, its open work, timers and asks."""
+    settings = settings_of(config, tenant=tenant, database=database)
+    snapshot = with_tenant(settings, lambda here: here.get(instance))
+    if json:
+        write(as_json(to_data(snapshot)))
+    else:
+        show_table(_snapshot(snapshot))
+
+
+@instances.command()
+def history(
+    instance: Instance,
+    *,
+    limit: Limit = 1_000,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Show what has happened to an instance, line by line."""
+    settings = settings_of(config, tenant=tenant, database=database)
+
+    async def read(here: Any) -> Sequence[HistoryRow]:
+        await here.get(instance)
+        rows: Sequence[HistoryRow] = await here.history(instance, limit=limit)
+        return rows
+
+    rows = with_tenant(settings, read)
+    if json:
+        write(as_json([_line(row) for row in rows]))
+    else:
+        show_table(_history(rows))
+
+
+def create(
+    chart: Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")],
+    instance: Annotated[
+        str | None, typer.Argument(metavar="[INSTANCE]", help="Its id; it gets one if none is given.")
+    ] = None,
+    *,
+    context: Annotated[
+        str | None, typer.Option("--context", metavar="JSON", help="What the instance begins with.")
+    ] = None,
+    by: By = "operator",
+    role: Roles = None,
+    request_id: RequestId = None,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Begin a life. Exit code 1: the chart refused."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    begun = data_of(context, "--context")
+    answer = with_tenant(
+        settings,
+        lambda here: here.create(chart, instance, begun, by=actor(by, role), request_id=request_id),
+        chart=chart,
+    )
+    tell(answer, json=json)
+
+
+def send(
+    instance: Instance,
+    event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as approve.")],
+    *,
+    data: Data = None,
+    by: By = "operator",
+    role: Roles = None,
+    reason: Reason = None,
+    request_id: RequestId = None,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Send an event to an instance. Exit code 1: it was refused, and nothing has changed."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
+    answer = with_tenant(settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True)
+    tell(answer, json=json)
+
+
+def cancel(
+    instance: Instance,
+    *,
+    by: By = "operator",
+    role: Roles = None,
+    reason: Reason = None,
+    request_id: RequestId = None,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Cancel an instance and its children, as its chart says. Exit code 1: it was refused."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    answer = with_tenant(
+        settings,
+        lambda here: here.cancel(instance, by=actor(by, role), reason=reason, request_id=request_id),
+        charts=True,
+    )
+    tell(answer, json=json)
+
+
+def why(
+    instance: Instance,
+    *,
+    app: App = None,
+    tenant: Tenant = None,
+    database: Database = None,
+    config: Config = None,
+    json: Json = False,
+) -> None:
+    """Tell what an instance waits for, who or what could move it, and what is in the way."""
+    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    found = with_tenant(settings, lambda here: here.why(instance), charts=True)
+    if json:
+        write(as_json(to_data(found)))
+        return
+    said = TIME.sub(lambda match: when(datetime.fromisoformat(match[0])), str(found))
+    out().print(Text(said, "bold red" if found.stuck else ""))
+    names = apps_of(settings).lifecycle.handlers.names
+    for handler in sorted({work.handler for work in found.work if work.worker is None}.difference(names)):
+        out().print(Text(NOBODY_KNOWN.format(handler), "yellow"))
+
+
+def _summary(row: InstanceRow) -> dict[str, Any]:
+    data: dict[str, Any] = to_data(row)
+    for name in ("snapshot", "journal", "seal"):
+        data.pop(name, None)
+    return data
+
+
+def _line(row: HistoryRow) -> dict[str, Any]:
+    data: dict[str, Any] = to_data(row)
+    return data | {"data": redaction.data_of(row)}
+
+
+def _instances(rows: Sequence[InstanceRow]) -> Table:
+    table = table_of("Instance", "Chart", "State", "Since", "Owner", whole=("Instance", "Since"))
+    for row in rows:
+        state = Text(row.status, "dim" if row.ended else "bold cyan")
+        table.add_row(row.id, f"{row.chart} v{row.version}", state, when(row.updated_at), row.owner or "")
+    return table
+
+
+def _snapshot(snapshot: Snapshot) -> Table:
+    table = table_of("", "")
+    table.show_header = False
+    state = Text(snapshot.state, "dim" if snapshot.ended else "bold cyan")
+    table.add_row("instance", snapshot.instance)
+    table.add_row("chart", f"{snapshot.chart} v{snapshot.version}")
+    table.add_row("state", state)
+    table.add_row("steps", str(snapshot.seq))
+    for name, value in sorted(snapshot.context.items()):
+        table.add_row(f"context.{name}", Text(as_json(value).strip()))
+    for state_name, work in snapshot.work.items():
+        table.add_row(f"work of {state_name}", f"{work.id}, attempt {work.attempt}")
+    for timer in snapshot.timers.values():
+        table.add_row(f"timer {timer.event}", when(timer.due))
+    for state_name, ask in snapshot.asks.items():
+        table.add_row(f"ask of {state_name}", f"{ask.id} for {', '.join(ask.roles)}")
+    return table
+
+
+def _history(rows: Sequence[HistoryRow]) -> Table:
+    table = table_of("At", "Event", "From", "To", "By", "", whole=("At", "Event"))
+    for row in rows:
+        notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or ""]
+        table.add_row(
+            when(row.at),
+            Text(row.event, "cyan"),
+            row.before,
+            Text(row.after, "bold"),
+            row.actor,
+            ", ".join(filter(None, notes)),
+        )
+    return table
+
+
+def when(at: datetime) -> str:
+    """A time as people read it."""
+    return at.strftime("%Y-%m-%d %H:%M:%S")

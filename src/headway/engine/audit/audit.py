@@ -1,0 +1,269 @@
+"""The audit: finds what stands in a database and was not written by the engine."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from headway.codec import Value, decode
+from headway.engine.audit.checkpoint import Checkpoint, Head
+from headway.engine.audit.dependents import Lived, UnreadableError, read, strays, timer_flaws, work_flaws
+from headway.engine.audit.trail import Trail, contradiction, differences
+from headway.engine.journal import BEGINNING
+from headway.errors import InputError
+from headway.statechart.export import chart_hash
+from headway.statechart.model import Model
+from headway.statechart.snapshot import Snapshot
+from headway.store.port import AskQuery, Store, TimerQuery, WorkQuery
+from headway.store.rows import AskRow, ChartRow, InstanceRow, Key
+
+PAGE = 500
+MOST_MISFILED = 1_000
+GONE = "it is gone since the checkpoint, and was not pruned"
+TRIES = 5
+"""So often an instance is looked at anew when it was pruned or has moved meanwhile."""
+
+
+class Flaw(Value):
+    """Something that was not written by the engine; without a tenant when it belongs to a chart."""
+
+    tenant: str
+    instance: str
+    seq: int
+    what: str
+
+    def __str__(self) -> str:
+        """One line for people."""
+        return f"{self.tenant}/{self.instance} at {self.seq}: {self.what}" if self.tenant else self.what
+
+
+class Audit:
+    """Goes through instances, their journals, asks, timers and work, and the charts they follow."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        against: Checkpoint | None = None,
+        seen: Callable[[Head], None] = lambda _: None,
+    ) -> None:
+        """`against` is what the database is compared with; `seen` is called with where each instance is."""
+        self._store = store
+        self._against, self._seen = against, seen
+        self._models: dict[tuple[str, int], Model | None] | None = None
+        """The versions of charts that are stored; those without a model cannot be read."""
+        self.instances = 0
+        self.lines = 0
+
+    async def everything(self) -> AsyncIterator[Flaw]:
+        """The flaws of all charts, and of all instances of all tenants."""
+        for what in await self.charts():
+            yield Flaw("", "", 0, what)
+        async for key in self._keys():
+            async for flaw in self.instance(key):
+                yield flaw
+        async for flaw in self.rest():
+            yield flaw
+
+    async def _keys(self) -> AsyncIterator[Key]:
+        """All that have lines or a row."""
+        async for key in _all(self._store.journals):
+            yield key
+        async for key in _all(self._store.names):
+            if not await self._has_lines(key):
+                yield key
+
+    async def rest(self) -> AsyncIterator[Flaw]:
+        """The flaws that belong to no instance that is there."""
+        async for key, what in strays(self._store):
+            yield Flaw(*key, 0, what)
+        for flaw in await self.inbox():
+            yield flaw
+        if self._against is not None:
+            async for head in self._against.gone(self._store):
+                yield Flaw(head.tenant, head.instance, head.seq, GONE)
+
+    async def inbox(self) -> list[Flaw]:
+        """The asks that those do not find in their inbox whom they are for, or that others find there."""
+        try:
+            misfiled = await read(self._store.misfiled_asks(MOST_MISFILED))
+        except UnreadableError as error:
+            return [Flaw("", "", 0, f"the index of the inbox cannot be compared with the asks: {error}")]
+        what = "the index of the inbox does not list the ask {} for those whom it is for, or for others, too"
+        return [Flaw(tenant, ask.rsplit(":", 2)[0], 0, what.format(ask)) for tenant, ask in misfiled]
+
+    async def charts(self) -> list[str]:
+        """What is wrong with the versions of charts that are stored."""
+        try:
+            rows = await read(self._store.charts())
+        except UnreadableError as error:
+            self._models = None
+            return [f"the versions of charts cannot be read: {error}"]
+        judged = [(row, *_judged(row)) for row in rows]
+        self._models = {(row.chart, row.version): model for row, model, _ in judged}
+        return [f"chart {row.chart} v{row.version}: {what}" for row, _, what in judged if what]
+
+    async def instance(self, key: Key) -> AsyncIterator[Flaw]:
+        """The flaws of one instance: the first in each stretch of its journal, and how it ends.
+
+        It may move or be pruned meanwhile, which is no flaw.
+        """
+        self.instances += 1
+        trail = await self._followed(key, BEGINNING)
+        for _ in range(TRIES):
+            if not trail.flaws:
+                break
+            start = await self._start(key)
+            trail = await self._followed(key, start[0])
+            if await self._start(key) == start:
+                break
+        else:
+            return  # it is being pruned all the while
+        self.lines += trail.lines
+        for seq, what in trail.flaws:
+            yield Flaw(*key, seq, what)
+
+    async def _start(self, key: Key) -> tuple[str, object]:
+        """What changes when an instance is pruned, in part or as a whole, or created anew."""
+        try:
+            row = await read(self._store.instance(key))
+        except UnreadableError as error:
+            return BEGINNING, str(error)
+        # Nobody prunes what lives.
+        ended = row is not None and row.ended
+        return await self._store.pruned(key) if ended else BEGINNING, row and row.created_at
+
+    async def _followed(self, key: Key, before: str) -> Trail:
+        trail = Trail(key, before)
+        try:
+            # The instance is read first: whatever it does meanwhile, there are lines up to where it stood.
+            row = await read(self._store.instance(key))
+            if self._against is not None:
+                trail = Trail(key, before, self._against.head(key, row))
+            more = await self._catch_up(trail, row)
+            if row is not None:
+                await self._compare(trail, row, more=more)
+            elif trail.lines and await self._has_lines(key):
+                trail.flaw("it has a history, but the instance is gone")
+        except UnreadableError as error:
+            trail.flaw(f"what stands there cannot be read: {error}")
+        return trail
+
+    async def _catch_up(self, trail: Trail, row: InstanceRow | None) -> bool:
+        """Follow the lines up to where an instance stands, or all of them; whether there may be more."""
+        limit = PAGE
+        while row is None or trail.hash != row.journal:
+            try:
+                page = await read(self._store.history(trail.key, trail.position, limit))
+            except UnreadableError as error:
+                if limit == 1:
+                    raise UnreadableError(f"the next line, {error}") from error
+                limit = 1  # so that all that stand before it are looked at
+                continue
+            for place, line in enumerate(page, 1):
+                trail.take(line)
+                if row is not None and line.hash == row.journal:
+                    return place < len(page) or len(page) == limit
+            if not page:
+                return False
+        return True
+
+    async def _compare(self, trail: Trail, row: InstanceRow, *, more: bool) -> None:
+        """Whether an instance is what its history tells, and what belongs to it is there.
+
+        Of one that never rests only its row and its history are judged.
+        """
+        for _ in range(TRIES):
+            snapshot = _decoded(row.snapshot)
+            for what in (contradiction(trail, row, snapshot), trail.setback(row)):
+                if what is not None:
+                    trail.flaw(what)
+            await self._know(trail, row)
+            found = await self._beside(trail, row, snapshot)
+            if more and await self._has_lines(trail.key, trail.position):
+                found.append("its history goes on, and it does not")
+            again = await read(self._store.instance(trail.key)) if found else row
+            if again is None or again == row:
+                for what in found:
+                    trail.flaw(what)
+                self._keep(trail, row)
+                return
+            row, more = again, await self._catch_up(trail, again)
+        self._keep(trail, row)
+
+    def _keep(self, trail: Trail, row: InstanceRow) -> None:
+        """Tell where an instance is."""
+        if trail.last is not None:
+            stamp, position, _ = trail.last.cursor
+            self._seen(Head(*trail.key, row.created_at, row.seq, row.ended, trail.hash, (stamp, position)))
+
+    async def _know(self, trail: Trail, row: InstanceRow) -> None:
+        """Whether the versions of its chart by which it has lived are stored."""
+        used = {(row.chart, version) for version in trail.versions | {row.version}}
+        if self._models is None or not used <= self._models.keys():
+            await self.charts()
+        for chart, version in sorted(used - self._models.keys()) if self._models is not None else ():
+            trail.flaw(f"{chart} v{version}, by which it has lived, is not stored")
+
+    async def _beside(self, trail: Trail, row: InstanceRow, snapshot: Snapshot) -> list[str]:
+        """What is wrong with the asks, timers and work of an instance."""
+        found = differences(trail.asks, await self._asks(trail.key)) if trail.complete else []
+        if not snapshot.timers and not snapshot.work:
+            return found
+        tenant, timers = row.tenant, tuple(snapshot.timers)
+        work = tuple(each.id for each in snapshot.work.values())
+        set_ = await read(self._store.timers(TimerQuery(tenant, ids=timers, limit=len(timers) or 1)))
+        open_ = await read(self._store.work(WorkQuery(tenant, ids=work, limit=len(work) or 1)))
+        # The time is read last, so that it is no earlier than what it is compared with.
+        lived = Lived(row, snapshot, self._lived_by(trail, row), await self._store.now())
+        found += timer_flaws({each.id: each for each in set_}, lived)
+        found += work_flaws({each.id: each for each in open_}, lived)
+        return found
+
+    def _lived_by(self, trail: Trail, row: InstanceRow) -> tuple[Model, ...]:
+        """The versions of its chart by which an instance has lived, the present one first."""
+        models = self._models or {}
+        versions = [row.version, *sorted(trail.versions - {row.version}, reverse=True)]
+        if models.get((row.chart, row.version)) is None:
+            return ()
+        return tuple(model for each in versions if (model := models.get((row.chart, each))) is not None)
+
+    async def _asks(self, key: Key) -> dict[str, AskRow]:
+        """The asks of an instance, open and closed."""
+        rows: dict[str, AskRow] = {}
+        for is_open in (True, False):
+            query = AskQuery(key[0], instance=key[1], open=is_open, limit=PAGE)
+            while page := await read(self._store.asks(query)):
+                rows |= {row.id: row for row in page}
+                query = AskQuery(key[0], instance=key[1], open=is_open, after=page[-1].id, limit=PAGE)
+        return rows
+
+    async def _has_lines(self, key: Key, after: int = 0) -> bool:
+        try:
+            return bool(await read(self._store.history(key, after, 1)))
+        except UnreadableError:
+            return True
+
+
+def _judged(row: ChartRow) -> tuple[Model | None, str | None]:
+    """A version of a chart, if it can be read, and what is wrong with it."""
+    try:
+        whole = decode(Model, row.document)
+    except InputError as error:
+        return None, f"its document cannot be read: {error}"
+    fits = (whole.name, whole.version, chart_hash(whole)) == (row.chart, row.version, row.hash)
+    return whole, None if fits else "its document was changed, or is not its own"
+
+
+def _decoded(text: str) -> Snapshot:
+    try:
+        return decode(Snapshot, text)
+    except InputError as error:
+        raise UnreadableError(f"the snapshot, {error}") from error
+
+
+async def _all(pages: Callable[[Key, int], Awaitable[Sequence[Key]]]) -> AsyncIterator[Key]:
+    after: Key = ("", "")
+    while page := await pages(after, PAGE):
+        for key in page:
+            yield key
+        after = page[-1]

@@ -1,0 +1,95 @@
+"""Which nodes are alive, and which versions of charts they know."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from contextlib import suppress
+
+from headway.codec import Value
+from headway.engine.engine import Engine
+from headway.engine.service import LOG, Service
+from headway.errors import StoreError
+from headway.store.port import Store, Version
+
+ALIVE = 20_000
+"""Milliseconds for which a node counts as alive after a heartbeat."""
+LOOKS_EVERY = 12
+"""Every so many heartbeats a node looks for living versions that it does not know."""
+
+
+class UnknownVersion(Value):
+    """A version that instances live by and this node does not know, and the living nodes that know it."""
+
+    chart: str
+    version: int
+    nodes: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The version, and who goes on with its instances."""
+        known = f"known by {', '.join(self.nodes)}" if self.nodes else "no living node knows it"
+        return f"{self.chart} v{self.version} ({known})"
+
+
+class Presence(Service):
+    """Says that this node is alive and what it knows, and learns what it does not know."""
+
+    name = "presence"
+    longest_rest = 5.0
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__()
+        self._engine = engine
+        self._beats = 0
+        self.unknown: tuple[UnknownVersion, ...] = ()
+        """Versions that instances live by and this node does not know, as of the last look."""
+
+    async def start(self) -> None:
+        """Be known to others before anything else runs."""
+        if self._loop is None:
+            with suppress(StoreError):  # the next turn says so, and tries again
+                await self.turn()
+        await super().start()
+
+    async def turn(self) -> bool:
+        """One heartbeat; now and then a look."""
+        engine = self._engine
+        await engine.store.nodes.keep(engine.node, engine.charts.versions, ALIVE)
+        if self._beats % LOOKS_EVERY == 0:
+            await self._look()
+        self._beats += 1
+        return False
+
+    async def _look(self) -> None:
+        engine = self._engine
+        before, self.unknown = self.unknown, await unknown_versions(engine.store, engine.charts.versions)
+        if self.unknown and self.unknown != before:
+            LOG.warning(
+                "instances of versions that this node does not know are left to other nodes: %s",
+                "; ".join(map(str, self.unknown)),
+            )
+
+    async def stop(self) -> None:
+        """Stop, and be known as gone."""
+        await super().stop()
+        with suppress(StoreError):  # without the database the node counts as alive a little longer
+            await self._engine.store.nodes.forget(self._engine.node)
+
+
+async def unknown_versions(store: Store, known: Collection[Version]) -> tuple[UnknownVersion, ...]:
+    """The versions that instances live by and that are not among the `known`, by name and number."""
+    stored: list[Version] = [(row.chart, row.version) for row in await store.charts()]
+    unknown = [version for version in stored if version not in known]
+    if not unknown:
+        return ()
+    alive = await store.living_versions()
+    living = [version for version in unknown if version in alive]
+    nodes = await store.nodes.alive() if living else ()
+    return tuple(
+        UnknownVersion(*version, tuple(node.name for node in nodes if version in node.versions))
+        for version in living
+    )
+
+
+async def nodes_without(store: Store, version: Version) -> tuple[str, ...]:
+    """The living nodes that do not know a version: they leave its instances alone."""
+    return tuple(node.name for node in await store.nodes.alive() if version not in node.versions)

@@ -1,0 +1,1 @@
+"""Rehearse, apply and undo upgrades of living instances."""

@@ -1,0 +1,1 @@
+"""Write a chart as a Python class body."""

@@ -1,0 +1,1 @@
+"""What can be known to be wrong with a chart before it runs."""

@@ -1,0 +1,115 @@
+"""Rows that compete: one that hides another, and rows without events that chase each other."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from headway.statechart.check.evidence import Evidence, hides, order_decides
+from headway.statechart.check.findings import Finding, error, warning
+from headway.statechart.model import ROOT
+from headway.statechart.tree import Arc, Node, entry_set
+
+
+def ambiguous(evidence: Evidence) -> Iterator[Finding]:
+    """Rows that an earlier row of the same state hides, and pairs whose order decides silently."""
+    for first, second in evidence.rivals:
+        if not evidence.is_reached(first.source.id) and first.source.id != ROOT:
+            continue
+        place = "" if first.source.id == ROOT else first.source.id
+        path = evidence.path(first.source.id)
+        events = hides(first, second)
+        if events:
+            message = (
+                f"{_name(second)} never gets {', '.join(events)}: {_name(first)} comes first and takes all"
+            )
+            yield error("ambiguous-transitions", message, state=place, transition=second.name, path=path)
+        elif roles := order_decides(first, second):
+            message = (
+                f"{_name(first)} and {_name(second)} wait for the same event from "
+                f"{', '.join(sorted(roles))}: only their order decides"
+            )
+            yield warning("ambiguous-transitions", message, state=place, transition=second.name, path=path)
+
+
+def _name(arc: Arc) -> str:
+    goal = ", ".join(arc.model.targets or arc.model.lands)
+    return f"{arc.name} (to {goal})" if goal else arc.name
+
+
+def eventless_loops(evidence: Evidence) -> Iterator[Finding]:
+    """Rows that follow each other round in a circle by themselves, with no guard to end it."""
+    told: set[str] = set()
+    for circle in _circles(evidence):
+        told.update(arc.name for arc in circle)
+        first = circle[0]
+        yield error(
+            "eventless-loop",
+            f"{' → '.join(each.source.id for each in (*circle, first))} never comes to rest: "
+            "every step into it is refused",
+            state=first.source.id,
+            transition=first.name,
+            path=evidence.path(first.source.id) or evidence.graph_paths.get(first.source.id, ()),
+        )
+    yield from _runaways(evidence, told)
+
+
+def _runaways(evidence: Evidence, told: set[str]) -> Iterator[Finding]:
+    """Steps that were seen never to come to rest, whatever the guards, unless their rows are told."""
+    for denial in evidence.explored.denials:
+        names = _repeated(denial.transitions)
+        if denial.code != "runaway" or denial.guarded or told.intersection(names):
+            continue
+        told.update(names)
+        before = () if denial.source is None else evidence.explored.path(denial.source)
+        yield error(
+            "eventless-loop",
+            f"{' → '.join(names) or denial.label} never comes to rest: {denial.message}",
+            transition=names[0] if names else "",
+            path=before if denial.label == "start" else (*before, denial.label),
+        )
+
+
+def _repeated(names: tuple[str, ...]) -> list[str]:
+    """Those that come more than once, in order."""
+    return [name for name, times in Counter(names).items() if times > 1]
+
+
+def _circles(evidence: Evidence) -> Iterator[list[Arc]]:
+    """The circles of unguarded eventless rows."""
+    free = {arc.source.index: arc for arc in reversed(evidence.chart.arcs) if _runs_by_itself(arc)}
+    told: set[int] = set()
+    for arc in sorted(free.values(), key=lambda arc: arc.index):
+        circle = _circle(free, arc)
+        if circle and not told.intersection(each.index for each in circle):
+            told.update(each.index for each in circle)
+            yield circle
+
+
+def _runs_by_itself(arc: Arc) -> bool:
+    return not arc.model.events and not arc.guards and not arc.excludes and arc.source.id != ROOT
+
+
+def _circle(free: dict[int, Arc], start: Arc) -> list[Arc]:
+    """The rows that follow a row by themselves, when they come back to it."""
+    chain: list[Arc] = []
+    arc: Arc | None = start
+    while arc is not None and arc not in chain:
+        chain.append(arc)
+        arc = _next(free, arc)
+    return [] if arc is None else chain[chain.index(arc) :]
+
+
+def _next(free: dict[int, Arc], arc: Arc) -> Arc | None:
+    """The row that fires by itself once this one has; a row that moves nothing fires again."""
+    if arc.domain is None:
+        return arc
+    entering = entry_set(arc.targets, arc.domain, {})
+    for node in entering.ordered()[::-1] if entering is not None else ():
+        if node.atomic:
+            return _first(free, node)
+    return None
+
+
+def _first(free: dict[int, Arc], leaf: Node) -> Arc | None:
+    return next((free[node.index] for node in leaf.upward if node.index in free), None)

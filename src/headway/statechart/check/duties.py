@@ -1,0 +1,117 @@
+"""Duties that too few people can fulfil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from headway.statechart.chart import Chart
+from headway.statechart.check.evidence import Evidence
+from headway.statechart.check.findings import Finding, error, warning
+from headway.statechart.model import ROOT
+from headway.statechart.tree import Arc
+from headway.statechart.validation.validate import suggestion
+
+
+def deadlocks(evidence: Evidence) -> Iterator[Finding]:
+    """Duties the declared staff cannot fulfil, and duties that need several people nobody has counted."""
+    for arc in evidence.chart.arcs:
+        if not arc.duties or not (arc.source.id == ROOT or evidence.is_reached(arc.source.id)):
+            continue
+        if _roles(arc) & evidence.chart.model.staff.keys():
+            yield from _with_staff(evidence, arc)
+        else:
+            yield from _without_staff(evidence, arc)
+
+
+def _roles(arc: Arc) -> set[str]:
+    return {*arc.by, *arc.model.countersign}
+
+
+def _with_staff(evidence: Evidence, arc: Arc) -> Iterator[Finding]:
+    """With exactly the people there are the row never fires, or an instance is left stuck before it."""
+    stuck = [each.index for each in evidence.stuck if arc.source.id in evidence.explored.active(each.index)]
+    if not evidence.can_fire(arc):
+        demand = _demand(evidence.chart, arc)
+        message = f"{arc.name} can never happen: it needs {demand}, and the staff is {_staff(evidence)}"
+        path = evidence.path(arc.source.id)
+    elif stuck:
+        message = f"nobody is left who may do {arc.name}: the staff is {_staff(evidence)}"
+        path = evidence.explored.path(stuck[0])
+    else:
+        return
+    yield error("duty-deadlock", message, state=_place(arc), transition=arc.name, path=path)
+
+
+def _place(arc: Arc) -> str:
+    return "" if arc.source.id == ROOT else arc.source.id
+
+
+def _staff(evidence: Evidence) -> str:
+    return ", ".join(f"{number} {role}" for role, number in evidence.chart.model.staff.items())
+
+
+def _without_staff(evidence: Evidence, arc: Arc) -> Iterator[Finding]:
+    needed = people_needed(evidence.chart, arc)
+    if needed < 2 or arc.source.id == ROOT or _another_way(evidence, arc):  # noqa: PLR2004 - one can act alone
+        return
+    (role,) = arc.by
+    yield warning(
+        "duty-deadlock",
+        f"{arc.name} needs {needed} different people with the role {role}, "
+        f"and {arc.source.id} has no other way out: "
+        f'add a deadline, or declare staff={{"{role}": {needed}}}',
+        state=arc.source.id,
+        transition=arc.name,
+        path=evidence.path(arc.source.id),
+    )
+
+
+def _demand(chart: Chart, arc: Arc) -> str:
+    row = arc.model
+    demands = [f"a quorum of {row.quorum}"] * (row.quorum > 1)
+    demands += [f"a countersignature of {role}" for role in row.countersign]
+    demands += [f"someone who did not {name}" for name in row.distinct_from]
+    demands += ["no agent"] * row.no_agent
+    needed = people_needed(chart, arc)
+    people = f" ({needed} people with the role {', '.join(arc.by)})" if needed > 1 else ""
+    return f"{' and '.join(demands)}{people}"
+
+
+def people_needed(chart: Chart, arc: Arc) -> int:
+    """How many different people of the one role that may fire a row it takes; 0 when several roles may."""
+    if len(arc.by) != 1:
+        return 0
+    earlier = sum(1 for name in arc.model.distinct_from if _only_by(chart, name, arc.by))
+    return arc.model.quorum + earlier + len(arc.by.intersection(arc.model.countersign))
+
+
+def _only_by(chart: Chart, name: str, roles: frozenset[str]) -> bool:
+    """Whether the same role alone can have done an earlier transition."""
+    rows = [row for row in chart.model.transitions if name in {row.name, *row.events}]
+    return bool(rows) and all(frozenset(row.by) == roles for row in rows)
+
+
+def _another_way(evidence: Evidence, arc: Arc) -> bool:
+    """Whether the state can be left without this row: by itself, or by a row that one person can fire."""
+    others = [other for other in evidence.leaving(arc.source) if other.source.id != ROOT and other is not arc]
+    alone = any(people_needed(evidence.chart, other) < 2 and other.model.quorum < 2 for other in others)  # noqa: PLR2004 - one can act alone
+    return alone or evidence.stays_by_itself(arc.source) is None
+
+
+def roles(evidence: Evidence) -> Iterator[Finding]:
+    """Roles that are named once and almost like another one, or that the declared staff does not have."""
+    places: dict[str, list[tuple[str, str]]] = {}
+    for arc in evidence.chart.arcs:
+        for role in (*arc.model.by, *arc.model.countersign):
+            places.setdefault(role, []).append((_place(arc), arc.name))
+    for node in evidence.chart.order:
+        ask = node.model.ask
+        for role in () if ask is None else (*ask.roles, *(r for each in ask.escalate for r in each.roles)):
+            places.setdefault(role, []).append((node.id, ""))
+    staff = evidence.chart.model.staff
+    for role, ((state, transition), *more) in places.items():
+        others = sorted((places.keys() | staff.keys()) - {role})
+        hint = suggestion(role, others, cutoff=0.8)
+        if (hint and not more) or (staff and role not in staff and role != "system"):
+            message = f"the role {role} is {'not among the staff' if staff else 'named nowhere else'}{hint}"
+            yield warning("unknown-role", message, state=state, transition=transition)

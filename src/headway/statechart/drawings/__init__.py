@@ -1,0 +1,1 @@
+"""Charts as Graphviz, Mermaid and Markdown tables."""

@@ -1,0 +1,1 @@
+"""The safe expression language of charts that come from outside."""

@@ -1,0 +1,1 @@
+"""Charts from SCXML 1.0 documents."""

@@ -1,0 +1,1 @@
+"""Decide one event: pure, total, deterministic."""

@@ -1,0 +1,212 @@
+"""The life of a question: opened with its state, reminded of, escalated, claimed, released, delegated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import takewhile
+from typing import Any
+
+from headway.codec import replace
+from headway.errors import InputError
+from headway.statechart import model
+from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
+from headway.statechart.identity import require_id, same_id
+from headway.statechart.refusal import Veto
+from headway.statechart.snapshot import Actor, Event, OpenAsk
+from headway.statechart.step.actions import set_timer
+from headway.statechart.step.claims import answered, is_asked, kept_from
+from headway.statechart.step.draft import Draft
+from headway.statechart.step.duties import kept_from_all
+from headway.statechart.tree import Arc, Node
+
+LONGEST_CLAIM = timedelta(hours=24)
+MILLISECOND = timedelta(milliseconds=1)
+MOST_PASSED_ON = 20
+NOBODY: dict[str, Any] = {
+    "claimed_by": None,
+    "claimed_until": None,
+    "delegated_to": None,
+    "delegated_by": (),
+}
+
+
+def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
+    """Ask the people of a state that is entered."""
+    ask_id = draft.identify()
+    deadline = None if ask.deadline is None else draft.now + timedelta(milliseconds=ask.deadline)
+    draft.own("asks")[node.id] = OpenAsk(id=ask_id, roles=ask.roles, deadline=deadline)
+    draft.effects.append(
+        OpenedAsk(
+            id=ask_id,
+            ask=ask_id,
+            state=node.id,
+            roles=ask.roles,
+            answers=node.answers,
+            form=ask.form,
+            deadline=deadline,
+            shows=draft.tell(ask.shows),
+            schema=draft.chart.model.schemas.get(ask.form or ""),
+        )
+    )
+    if ask.deadline is not None:
+        set_timer(draft, ask.deadline, f"deadline.{node.id}", node.id)
+    if ask.remind is not None:
+        set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
+    for index, escalation in enumerate(ask.escalate):
+        set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
+
+
+def _remind(draft: Draft, state: str, _data: Any) -> None:
+    ask = draft.asks[state]
+    draft.effects.append(
+        RemindAsk(id=draft.identify(), ask=ask.id, roles=ask.roles, delegated_to=ask.delegated_to)
+    )
+    again = draft.chart.nodes[state].model.ask
+    assert again is not None
+    assert again.remind is not None
+    following = draft.now + timedelta(milliseconds=again.remind)
+    if ask.deadline is None or following < ask.deadline:
+        set_timer(draft, again.remind, f"remind.{state}", state)
+
+
+def _escalate(draft: Draft, state: str, index: Any) -> None:
+    ask = draft.asks[state]
+    declared = draft.chart.nodes[state].model.ask
+    assert declared is not None
+    roles = declared.escalate[index].roles
+    draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=roles))
+    # It is everybody's again: whoever held it did not answer in time.
+    _change(draft, state, replace(ask, **NOBODY, roles=tuple(dict.fromkeys((*ask.roles, *roles)))))
+
+
+ASK_TIMERS: dict[str, Callable[[Draft, str, Any], None]] = {"remind": _remind, "escalate": _escalate}
+
+
+def is_overdue(draft: Draft, state: str) -> bool:
+    """Whether the deadline of a question has passed, though its timer has not come yet."""
+    ask = draft.asks.get(state)
+    if ask is None or ask.deadline is None or draft.now < ask.deadline:
+        return False
+    # Once the deadline has come and the chart chose to stay, the question is open again.
+    return any(timer.event == f"deadline.{state}" for timer in draft.timers.values())
+
+
+def hold(draft: Draft, event: Event) -> Event:
+    """Somebody takes a question on, gives it back or hands it over; raises Veto when it is not theirs to."""
+    state = next((state for state, ask in draft.asks.items() if ask.id == event.ref), None)
+    if event.ref is None:
+        raise Veto("reserved", f"{event.name} names the ask it belongs to")
+    if state is None:
+        raise Veto("late", f"{event.name} belongs to {event.ref}, which is no longer open")
+    _change(draft, state, HOLDING[event.name](draft, state, draft.asks[state], event))
+    draft.row(event.name, draft.states, event)
+    draft.finished = True
+    return event
+
+
+def _change(draft: Draft, state: str, ask: OpenAsk) -> None:
+    draft.own("asks")[state] = ask
+    draft.effects.append(
+        ChangedAsk(
+            id=draft.identify(),
+            ask=ask.id,
+            roles=ask.roles,
+            claimed_by=ask.claimed_by,
+            claimed_until=ask.claimed_until,
+            delegated_to=ask.delegated_to,
+        )
+    )
+
+
+def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
+    """Raises Veto unless somebody could answer the question now: by role, duties, claims and deadline."""
+    kept = kept_from(state, ask, actor, draft.now)
+    if kept is not None:
+        raise Veto(*kept)
+    must_be_asked(draft, state, ask, actor)
+    if is_overdue(draft, state):
+        raise Veto("late", f"{state} could be answered until its deadline, which has passed")
+    objection = kept_from_all(draft, state, actor)
+    if objection is not None:
+        raise Veto(objection.code, f"{actor.id} cannot answer {state}: {objection.reason}")
+
+
+def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
+    """Raises Veto for somebody to whom the question was not put."""
+    if is_asked(draft, state, ask, actor):
+        return
+    roles = " or ".join(ask.roles)
+    if same_id(ask.delegated_to, actor.id):
+        raise Veto("actor", f"{state} asks {roles}: {actor.id}, to whom it is delegated, has no such role")
+    raise Veto("actor", f"{state} asks {ask.delegated_to or roles}, not {actor.id}")
+
+
+def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
+    _must_be_theirs(draft, state, ask, event.by)
+    lasts = _said(event, "lasts")
+    if type(lasts) is not int or not 0 < lasts <= LONGEST_CLAIM / MILLISECOND:
+        raise Veto("payload", "ask.claim carries lasts: milliseconds, at most 24 hours")
+    return replace(ask, claimed_by=event.by.id, claimed_until=draft.now + lasts * MILLISECOND)
+
+
+def _release(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
+    """Whoever holds a question may give it up, even if they cannot answer it: else nobody could."""
+    if ask.claimed_by is None and ask.delegated_to is None:
+        raise Veto("illegal", f"nobody has claimed {state}, nor was it delegated")
+    holds = same_id(event.by.id, ask.claimed_by) or same_id(event.by.id, ask.delegated_to)
+    if not holds and event.by.kind != "system":
+        kept = kept_from(state, ask, event.by, draft.now)
+        raise Veto(*kept) if kept else Veto("illegal", f"{event.by.id} has not claimed {state}")
+    return replace(ask, **NOBODY)
+
+
+def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
+    _must_be_theirs(draft, state, ask, event.by)
+    to = _recipient(event)
+    if same_id(to, event.by.id):
+        raise Veto("payload", f"{to} cannot delegate {state} to {to}")
+    # Nobody knows the roles of who is named here; they are checked when that person answers. The id is known.
+    named = Actor(to, "person", frozenset(ask.roles))
+    objection = kept_from_all(draft, state, named)
+    if objection is not None:
+        raise Veto(objection.code, f"{to} cannot answer {state}: {objection.reason}")
+    principals = _principals(draft, state, ask, event.by, to=to)
+    return replace(ask, **NOBODY | {"delegated_to": to, "delegated_by": principals})
+
+
+def _recipient(event: Event) -> str:
+    to = _said(event, "to")
+    try:
+        require_id("the id of a person", to)
+    except InputError as error:
+        raise Veto("payload", f"ask.delegate carries to: {error}") from error
+    return str(to)
+
+
+def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str) -> tuple[Actor, ...]:
+    """In whose place a delegate would answer: of who delegates, and of those that one stands in for."""
+    asked = replace(actor, roles=actor.roles.intersection(ask.roles))
+    earlier = () if kept_from_all(draft, state, asked, alone=True) is None else ask.delegated_by
+    principals = tuple(takewhile(lambda each: not same_id(each.id, to), (*earlier, actor)))
+    if len(principals) > MOST_PASSED_ON:
+        raise Veto("illegal", f"{state} has been delegated {MOST_PASSED_ON} times: {actor.id} may release it")
+    return principals
+
+
+HOLDING: dict[str, Callable[[Draft, str, OpenAsk, Event], OpenAsk]] = {
+    "ask.claim": _claim,
+    "ask.release": _release,
+    "ask.delegate": _delegate,
+}
+
+
+def _said(event: Event, field: str) -> object:
+    return event.data.get(field) if isinstance(event.data, dict) else None
+
+
+def give_back(draft: Draft, arc: Arc, actor: Actor) -> None:
+    """Whoever has voted on a question holds it no longer: the others have to vote too."""
+    for node, ask in list(answered(draft, arc)):
+        if same_id(actor.id, ask.claimed_by) or same_id(actor.id, ask.delegated_to):
+            _change(draft, node.id, replace(ask, **NOBODY))

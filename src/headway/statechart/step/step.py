@@ -1,0 +1,303 @@
+"""`step`: one event, decided. Pure, total, deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from headway.codec import DEEPEST, Plain, as_json, encode, require_depth
+from headway.errors import HeadwayError, InputError
+from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart.effects import Effect, ReportToParent
+from headway.statechart.expressions.budget import LIMITED, ExhaustedError
+from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
+from headway.statechart.snapshot import SYSTEM, Actor, Event, Row, Snapshot
+from headway.statechart.step.actions import STORED, Fault
+from headway.statechart.step.asks import give_back
+from headway.statechart.step.draft import NOTHING, Draft, draft_of
+from headway.statechart.step.duties import needs_votes, represented, vote
+from headway.statechart.step.fencing import admit
+from headway.statechart.step.input_errors import bad_input
+from headway.statechart.step.moves import begin, computed_status, declare, end, microstep
+from headway.statechart.step.selection import select, select_eventless
+from headway.statechart.tree import Arc
+from headway.statechart.types import Mismatch
+
+MOST_MICROSTEPS = 1_000
+MOST_UNTAKEN = 20_000
+MOST_QUEUED = 10_000
+
+
+class Step(Plain):
+    """What an event did: the snapshot after it, lines of history, and effects for the world."""
+
+    snapshot: Snapshot
+    history: tuple[Row, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+    def __str__(self) -> str:
+        """Where the instance stands."""
+        return f"{self.snapshot.instance} is in {' + '.join(self.snapshot.states)}"
+
+    def unwrap(self) -> Step:
+        """The step itself: for callers who know that the event must go through."""
+        return self
+
+
+def step(
+    chart: Charted, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any] = NOTHING
+) -> Step | Refusal:
+    """Decide one event.
+
+    Raises InputError for arguments that are not what they should be, UnboundError for a chart whose
+    functions are not registered. The snapshot given is never changed.
+    """
+    try:
+        ready = chart.chart
+        if ready.evaluates:
+            with LIMITED:
+                return _step(ready, snapshot, event, now, facts=facts)
+        return _step(ready, snapshot, event, now, facts=facts)
+    except HeadwayError:
+        raise
+    except Exception as error:
+        # What is no chart is found out here, so that a chart pays nothing for it.
+        raise bad_input(error, chart_of(chart), snapshot, event, now=now, facts=facts) from error
+
+
+def start(
+    chart: Charted,
+    instance: str = "it",
+    *,
+    now: datetime,
+    context: object = None,
+    by: Actor = SYSTEM,
+    facts: Mapping[str, Any] = NOTHING,
+    seed: int = 0,
+    parent: str | None = None,
+    depth: int = 0,
+) -> Step | Refusal:
+    """Begin a life: enter the chart's first states. Raises as `step` does."""
+    ready = chart_of(chart)
+    event = Event("start", by=by)
+    base = Snapshot(
+        chart=ready.name,
+        version=ready.version,
+        instance=instance,
+        context=first_context(ready, context),
+        seed=seed,
+        parent=parent,
+        depth=depth,
+    )
+    try:
+        ready.require_bound()
+        with LIMITED:
+            return _start(ready, base, event, in_utc(now), facts=facts)
+    except HeadwayError:
+        raise
+    except Exception as error:
+        raise bad_input(error, ready, base, event, now=now, facts=facts) from error
+
+
+def _step(
+    chart: Chart, snapshot: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
+) -> Step | Refusal:
+    own = snapshot.chart == chart.name and snapshot.version == chart.version
+    if not own or chart.unbound or not snapshot.states:
+        _complain(chart, snapshot)
+    if now.tzinfo is not UTC:
+        now = in_utc(now)
+    if event.data is not None and type(event.data) not in STORED:
+        require_depth(encode(event.data))
+    if snapshot.ended and (event.ref is None or event.name == "child.changed"):
+        return not_now(chart, snapshot, event)
+    draft = draft_of(chart, snapshot, event, now, facts=facts)
+    try:
+        # Most events have a name the chart waits for and belong to nothing: there is nothing to fence.
+        admitted = event if event.ref is None and event.name in chart.spoken else admit(draft)
+        if draft.stirred:
+            _stir(draft)
+        elif not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
+            return _nothing_taken(draft, admitted)
+        return _finished(draft)
+    except Fault as fault:
+        return refuse(chart, snapshot, event, Veto("fault", str(fault)), objections=draft.objections)
+    except Veto as veto:
+        return refuse(draft.chart, snapshot, event, veto, objections=draft.objections)
+    except ExhaustedError as error:
+        return refuse(chart, snapshot, event, Veto("runaway", str(error)))
+
+
+def in_utc(now: datetime) -> datetime:
+    """The time in UTC, in which adding hours means what it says; raises InputError for one without a zone."""
+    if now.tzinfo is None:
+        raise InputError("now must say its time zone: use datetime.now(UTC)")
+    return now.astimezone(UTC)
+
+
+def _complain(chart: Chart, snapshot: Snapshot) -> None:
+    chart.require_bound()
+    if snapshot.chart == chart.name and snapshot.version == chart.version:
+        raise InputError(f"the snapshot of {snapshot.instance} was never started")
+    is_of = f"{snapshot.chart} v{snapshot.version}"
+    raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
+
+
+def _macrostep(draft: Draft, event: Event) -> bool:
+    """Run to completion; False when nothing took the event and nothing else moved."""
+    arcs = select(draft, event, outside=draft.outside)
+    moved = bool(arcs)
+    if arcs:
+        if draft.outside and draft.asks:
+            draft.represented = {arc.index: represented(draft, arc, event) for arc in arcs}
+        if draft.outside and (arcs[0].duties or len(arcs) > 1):
+            arcs = _voted(draft, arcs, event)
+        if arcs:
+            microstep(draft, arcs, event)
+    elif draft.outside and not draft.chart.scripted:
+        # What was refused must not set anything else in motion under its sender's name.
+        return False
+    elif not draft.outside:
+        moved = True
+        if draft.chart.computed:
+            microstep(draft, [], event)
+        else:
+            draft.row("", draft.states, event)
+    if draft.chart.eventless or draft.internal or draft.external:
+        return settle(draft) or moved
+    return moved
+
+
+def _voted(draft: Draft, arcs: list[Arc], event: Event) -> list[Arc]:
+    """The transitions that need no vote but this one; for the others it is counted."""
+    ready = []
+    for arc in arcs:
+        missing = vote(draft, arc, event) if needs_votes(arc) else None
+        if missing is None:
+            ready.append(arc)
+        else:
+            said = f"{event.reason}; {missing}" if event.reason else missing
+            draft.row(arc.name, draft.states, event, reason=said)
+            if draft.asks:
+                give_back(draft, arc, event.by)
+    return ready
+
+
+def _stir(draft: Draft) -> None:
+    """Counters have moved without an event of the chart: what depends on them follows."""
+    if draft.chart.computed and computed_status(draft) is not draft.active[0].top:
+        microstep(draft, [], draft.event)
+    if draft.chart.eventless:
+        settle(draft)
+
+
+def settle(draft: Draft) -> bool:
+    """Take what follows by itself: eventless transitions, internal events, then those sent to oneself."""
+    chart, count, untaken = draft.chart, 0, 0
+    while not draft.ended:
+        if len(draft.internal) + len(draft.external) > MOST_QUEUED:
+            raise Veto("runaway", f"more than {MOST_QUEUED} events wait inside one step")
+        arcs = select_eventless(draft) if chart.eventless else []
+        event = draft.current
+        if not arcs:
+            draft.inward = bool(draft.internal)
+            if draft.internal:
+                event = draft.internal.pop(0)
+            elif draft.external:
+                event = draft.external.pop(0)
+            else:
+                break
+            arcs = select(draft, event, outside=False)
+        if arcs:
+            count += 1
+            if count > MOST_MICROSTEPS:
+                said = f"more than {MOST_MICROSTEPS} transitions follow from {draft.event.name}"
+                raise Veto("runaway", said)
+            microstep(draft, arcs, event)
+        else:
+            untaken += 1
+            if untaken > MOST_UNTAKEN:
+                raise Veto(
+                    "runaway",
+                    f"more than {MOST_UNTAKEN} events that nobody takes follow from {draft.event.name}",
+                )
+    return bool(count)
+
+
+def _nothing_taken(draft: Draft, admitted: Event) -> Refusal:
+    if draft.objections:
+        return objected(draft.chart, draft.base, draft.event, draft.objections)
+    return not_now(draft.chart, draft.base, admitted)
+
+
+def _finished(draft: Draft) -> Step:
+    if draft.ended and not draft.base.ended:
+        end(draft)
+    if draft.context is not draft.base.context:
+        _require_shallow(draft.context, draft.base.context)
+    if draft.base.parent is not None:
+        _report(draft)
+    return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects) if draft.effects else ())
+
+
+def _require_shallow(context: Mapping[str, Any], before: Mapping[str, Any]) -> None:
+    """Raises Veto when a value that has changed is nested too deep: nobody could be shown the context."""
+    for name, value in context.items():
+        if type(value) in STORED or value is before.get(name):
+            continue
+        try:
+            require_depth(encode(value), DEEPEST - 1)
+        except InputError as error:
+            raise Veto("context", f"{name} would be {error}") from error
+
+
+def _report(draft: Draft) -> None:
+    base = draft.base
+    before = status_of(draft.chart, base.states)
+    after = draft.active[0].top.id
+    errors = draft.counters.get("errors", 0) - base.counters.get("errors", 0)
+    if before != after or errors:
+        parent = base.parent or ""
+        draft.effects.append(ReportToParent(draft.identify(), parent, before, after, errors))
+
+
+def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
+    """The outermost active state: what people call the status."""
+    ready = chart_of(chart)
+    return ready.configuration(states)[0].id if states else None
+
+
+def _start(
+    chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
+) -> Step | Refusal:
+    draft = draft_of(chart, base, event, now, facts=facts)
+    try:
+        declare(draft, chart.model.data)
+        begin(draft)
+        draft.row("start", (), event)
+        settle(draft)
+        return _finished(draft)
+    except Fault as fault:
+        return Refusal(code="fault", message=str(fault), event=event.name)
+    except Veto as veto:
+        return Refusal(code=veto.code, message=veto.message, event=event.name)
+    except ExhaustedError as error:
+        return Refusal(code="runaway", message=str(error), event=event.name)
+
+
+def first_context(chart: Chart, context: object) -> dict[str, Any]:
+    """What a life begins with, defaults filled in; raises InputError for what does not fit."""
+    kind = chart.context_type
+    if kind is not None:
+        try:
+            cleaned = kind.clean({} if context is None else context)
+        except Mismatch as error:
+            raise InputError(f"the context is {error}") from error
+        return dict(cleaned)
+    if context is None:
+        return {}
+    kept = as_json(context)
+    if not isinstance(kept, dict):
+        raise InputError("a context maps names to values")
+    return kept

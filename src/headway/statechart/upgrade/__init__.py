@@ -1,0 +1,1 @@
+"""Move an instance from one version of its chart to another."""

@@ -1,0 +1,1 @@
+"""Definition errors of a model, wherever it came from."""

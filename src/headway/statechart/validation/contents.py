@@ -1,0 +1,185 @@
+"""What rows and states do and compute with: actions, expressions, and the context they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
+
+from headway.statechart import model
+from headway.statechart.expressions.expressions import ExpressionError, parse, parse_location
+from headway.statechart.validation.subject import ACTIONS, Found, Subject
+
+DEEPEST_ACTIONS = 32
+MOST_SHAPES = 100
+TAKEN = frozenset(
+    {"_event", "_ioprocessors", "_name", "_sessionid", "children", "counters", "facts", "instance"}
+)
+"""Names that mean something of the engine's, in expressions or, as `{instance}` does, in keys."""
+
+Texts = tuple[str | None, ...]
+
+
+def context(subject: Subject) -> Found:
+    """A context is an object, and none of its fields is mistaken for something of the engine's."""
+    name = subject.whole.context
+    if name is None or not subject.native:
+        return
+    for shape in _shapes(subject.whole.schemas.get(name)):
+        kind = shape.get("type")
+        if isinstance(kind, str) and kind != "object":
+            yield "", f"the context {name} holds no fields: it is of the type {kind}"
+        fields = shape.get("properties")
+        for field in sorted(TAKEN.intersection(fields) if isinstance(fields, Mapping) else ()):
+            yield "", f"the field {field} of the context has a name of the engine's own: choose another"
+
+
+def templates(subject: Subject, fields: frozenset[str]) -> Found:
+    """Texts with a `{field}` that the context never has: it would be filled with nothing."""
+    for place, word, template in _templates(subject):
+        for field in dict.fromkeys(model.FIELD.findall(template)):
+            if field not in fields and field != "instance":
+                yield place, f"{word} is {template!r}: the context has no field {field}"
+
+
+def _templates(subject: Subject) -> Iterator[tuple[str, str, str]]:
+    whole = subject.whole
+    yield "", "the owner", whole.owner
+    yield from (("", f"the key of the fact {fact.name}", fact.key) for fact in whole.facts)
+    for state in whole.states:
+        run = state.run
+        if run is not None:
+            yield state.id, f"the affinity of {state.id}", run.affinity or ""
+            for word, limit in (("concurrency", run.concurrency), ("rate", run.rate)):
+                if limit is not None:
+                    yield state.id, f"the {word} of {state.id}", f"{limit.key}{limit.most}"
+    for place, action in deep_actions(subject):
+        if isinstance(action, (model.Add, model.PutRecord)):
+            yield place, "a key", action.key
+        elif isinstance(action, model.Publish):
+            yield place, "the name of a message", action.name
+
+
+def field_names(schema: object) -> frozenset[str] | None:
+    """The fields that data of a JSON Schema has; None when it may have any."""
+    shapes = _shapes(schema)
+    objects = [shape for shape in shapes if shape.get("type") == "object"]
+    if not objects or any(shape.get("additionalProperties") for shape in objects):
+        return None
+    properties = [shape.get("properties", {}) for shape in objects]
+    return frozenset(name for each in properties if isinstance(each, Mapping) for name in each)
+
+
+def _shapes(schema: object) -> list[Mapping[str, Any]]:
+    """What a JSON Schema allows, references followed."""
+    definitions = schema.get("$defs") if isinstance(schema, Mapping) else None
+    known = definitions if isinstance(definitions, Mapping) else {}
+    found: list[Mapping[str, Any]] = []
+    pending = [schema]
+    while pending and len(found) < MOST_SHAPES:
+        shape = pending.pop(0)
+        if not isinstance(shape, Mapping):
+            continue
+        found.append(shape)
+        pending.append(known.get(str(shape.get("$ref")).rpartition("/")[2]))
+        for word in ("anyOf", "oneOf"):
+            choices = shape.get(word)
+            pending += choices if isinstance(choices, list) else []
+    return found
+
+
+def expressions(subject: Subject) -> Found:
+    """Expressions and places that are none."""
+    if not subject.native:
+        return
+    for place, text in _texts(subject):
+        try:
+            parse(text)
+        except ExpressionError as error:
+            yield place, f"{text!r} is no expression: {error}"
+    for place, action in deep_actions(subject):
+        for location in PLACES.get(type(action), _none)(action):
+            try:
+                parse_location(location or "")
+            except ExpressionError as error:
+                yield place, f"{location!r} is no place to write to: {error}"
+
+
+def _texts(subject: Subject) -> Iterator[tuple[str, str]]:
+    for state in subject.whole.states:
+        if state.where is not None:
+            yield state.id, state.where
+    for row in subject.whole.transitions:
+        for condition in (*row.when, row.after):
+            if isinstance(condition, model.Formula):
+                yield f"{row.name}@{row.source}", condition.text
+    for place, action in deep_actions(subject):
+        for text in TEXTS.get(type(action), _none)(action):
+            if text is not None:
+                yield place, text
+
+
+def deep_actions(subject: Subject) -> Iterator[tuple[str, model.Action]]:
+    """All actions, those inside others too, each with its place."""
+    for place, block in subject.blocks():
+        level = list(block)
+        for _ in range(DEEPEST_ACTIONS):
+            yield from ((place, action) for action in level)
+            level = [inner for action in level for inner in _inside(action)]
+
+
+def _inside(action: model.Action) -> tuple[model.Action, ...]:
+    if isinstance(action, model.If):
+        return tuple(each for branch in action.branches for each in branch.actions)
+    return action.actions if isinstance(action, model.ForEach) else ()
+
+
+def _none(_action: object) -> Texts:
+    return ()
+
+
+def _carried(payload: model.Payload) -> Texts:
+    return payload.expr, *payload.names, *(param.expr or param.location for param in payload.params)
+
+
+TEXTS: dict[type, Callable[[Any], Texts]] = {
+    model.Assign: lambda do: (do.expr,),
+    model.Count: lambda do: (do.expr,),
+    model.Raise: lambda do: (do.expr,),
+    model.Log: lambda do: (do.expr,),
+    model.Tell: lambda do: () if do.to in {"parent", "children"} else (do.to,),
+    model.Cancel: lambda do: (do.id_expr,),
+    model.If: lambda do: tuple(branch.when for branch in do.branches),
+    model.ForEach: lambda do: (do.array,),
+    model.Send: lambda do: (
+        do.event_expr,
+        do.target_expr,
+        do.type_expr,
+        do.delay_expr,
+        *_carried(do.payload),
+    ),
+}
+"""The expressions of an action."""
+
+PLACES: dict[type, Callable[[Any], Texts]] = {
+    model.Assign: lambda do: (do.location,),
+    model.ForEach: lambda do: (do.item,) if do.index is None else (do.item, do.index),
+}
+"""The places an action writes to."""
+
+
+def actions(subject: Subject) -> Found:
+    """What is no action, and actions nested too deep."""
+    for place, block in subject.blocks():
+        yield from _nesting(place, block)
+
+
+def _nesting(place: str, block: Iterable[model.Action]) -> Found:
+    level = list(block)
+    for _ in range(DEEPEST_ACTIONS):
+        for action in level:
+            if type(action) not in ACTIONS:
+                yield place, f"not an action: {action!r}"
+        level = [inner for action in level for inner in _inside(action)]
+        if not level:
+            return
+    yield place, f"actions are nested deeper than {DEEPEST_ACTIONS} levels"

@@ -1,0 +1,185 @@
+"""Numbers and times of a model that cannot be kept: retries, leases, deadlines, progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from headway.clock import LONGEST
+from headway.statechart import model
+from headway.statechart.validation import contents
+from headway.statechart.validation.subject import LEAVES, Found, Subject, kind_name
+
+WHOLE = 100
+STEEPEST = 100
+
+
+def numbers(subject: Subject) -> Found:
+    """Numbers that lie outside what they count."""
+    yield from _settings(subject.whole)
+    for state in subject.whole.states:
+        if state.run is not None:
+            yield from _run_limits(state.id, state.run)
+            yield from _shared_limits(state.id, state.run)
+        if state.ask is not None:
+            yield from _ask_limits(state.id, state.ask)
+        low, high = state.progress or (0, WHOLE)
+        if not 0 <= low <= high <= WHOLE:
+            yield state.id, f"{state.id} has progress {state.progress}: it is a range within 0 to 100"
+        if state.kind in LEAVES - {"atomic"} and (state.run or state.ask):
+            yield state.id, f"{state.id} is {kind_name(state.kind)}: nothing runs in it and nobody is asked"
+
+
+def _settings(whole: model.Model) -> Found:
+    if whole.version < 1:
+        yield "", f"the version is a whole number from 1 on, not {whole.version}"
+    for word, number in (("max_depth", whole.max_depth), ("max_children", whole.max_children)):
+        if number is not None and number < 0:
+            yield "", f"{word}= is at least 0, not {number}"
+    for role, number in whole.staff.items():
+        if number < 0:
+            yield "", f"staff= counts people: {role} cannot be {number}"
+
+
+def durations(subject: Subject) -> Found:
+    """Times that a calendar can hold: a document from outside may say anything."""
+    for state in subject.whole.states:
+        run, ask = state.run, state.ask
+        given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
+        given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
+        given += [] if run is None or run.rate is None else [run.rate.per]
+        given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
+        for time in given:
+            if time is not None and not 0 <= time <= LONGEST:
+                yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
+    for row in subject.whole.transitions:
+        if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
+            yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
+        if row.after is not None and not (row.events and row.events[0].startswith("after.")):
+            yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
+
+
+def timers(subject: Subject) -> Found:
+    """Timers that come as one event: each of them would fire the rows of all."""
+    seen: set[tuple[str, str]] = set()
+    for row in subject.whole.transitions if subject.native else ():
+        for event in row.events if row.after is not None else ():
+            if (row.source, event) in seen:
+                yield f"{row.name}@{row.source}", f"two timers of {row.source} come as {event}"
+            seen.add((row.source, event))
+
+
+def _run_limits(place: str, run: model.Run) -> Found:
+    if not run.handler:
+        yield place, f"{place} runs a handler without a name"
+    if run.lease <= run.heartbeat:
+        yield place, f"{place} has a lease that ends before the next heartbeat"
+    codes = (*run.errors, run.timeout_code, run.lost_code, *(code for each in run.retry for code in each.on))
+    for code in dict.fromkeys(codes):
+        if not code or "." in code:
+            yield place, f"{place}: {code!r} is no error code (a word without dots)"
+    if run.lost is not None and not 0 <= run.lost <= model.LARGEST_LIMIT:
+        yield place, f"{place} may be lost {run.lost} times: it lies between 0 and {model.LARGEST_LIMIT:,}"
+    for policy in run.retry:
+        if policy.times is not None and policy.times < 0:
+            yield place, f"{place} retries {policy.times} times: a whole number, or None for ever"
+        if not 0 <= policy.jitter <= 1 or not 1 <= policy.factor <= STEEPEST:
+            yield place, f"{place} retries with jitter outside 0 to 1, or a factor outside 1 to {STEEPEST}"
+    general = [index for index, policy in enumerate(run.retry) if not policy.on]
+    if general and general[0] < len(run.retry) - 1:
+        yield place, f"{place} has retries after one that covers every code: they never apply"
+
+
+def _shared_limits(place: str, run: model.Run) -> Found:
+    for word, limit in (("concurrency", run.concurrency), ("rate", run.rate)):
+        if limit is None:
+            continue
+        if not limit.key:
+            yield place, f"{place} has a {word} limit without a key: say of= what"
+        if isinstance(limit.most, str) and not model.FIELD.fullmatch(limit.most):
+            yield place, f"{place} has a {word} limit of {limit.most!r}: a number, or one field as {{field}}"
+        if isinstance(limit.most, int) and not 1 <= limit.most <= model.LARGEST_LIMIT:
+            yield (
+                place,
+                f"{place} has a {word} limit of {limit.most}: it lies between 1 and {model.LARGEST_LIMIT:,}",
+            )
+    if run.concurrency is not None and run.concurrency.per is not None:
+        yield place, f"{place} limits how much runs at once, which has no per=: for that there is rate="
+    if run.rate is not None and not run.rate.per:
+        yield place, f"{place} has a rate without a time: say per= how long"
+    if run.affinity == "":
+        yield place, f"{place} has an affinity without a key"
+
+
+def _ask_limits(place: str, ask: model.Ask) -> Found:
+    if not ask.roles:
+        yield place, f"{place} asks nobody: name a role"
+    for name, wait in (("remind", ask.remind), *(("escalate", each.after) for each in ask.escalate)):
+        if wait is not None and ask.deadline is not None and wait >= ask.deadline:
+            yield place, f"{place} would {name} only after its deadline"
+        if wait == 0:
+            yield place, f"{place} would {name} at once"
+
+
+Words = tuple[tuple[str, str | None], ...]
+"""Names, each with what it is the name of; None is no name, and may be left out."""
+
+
+def names(subject: Subject) -> Found:
+    """Everything that has a name has one that is not empty; states and events are checked by themselves."""
+    for place, what, name in _all(subject):
+        if name == "":
+            yield place, f"the name of {what} is empty"
+
+
+def _all(subject: Subject) -> Iterator[tuple[str, str, str | None]]:
+    whole = subject.whole
+    yield "", "the chart", whole.name
+    yield "", "the type of the context", whole.context
+    yield from (("", "a fact", fact.name) for fact in whole.facts)
+    yield from (("", "an invariant", each.name) for each in whole.invariants)
+    yield from (("", "a role in staff=", role) for role in whole.staff)
+    for state in whole.states:
+        yield from ((state.id, what, name) for what, name in _of_state(state))
+    for row in whole.transitions:
+        place = f"{row.name}@{row.source}"
+        yield from ((place, what, name) for what, name in _of_row(row))
+    for place, action in contents.deep_actions(subject):
+        for what, name in NAMES.get(type(action), _none)(action):
+            yield place, what, name
+
+
+def _of_state(state: model.State) -> Iterator[tuple[str, str | None]]:
+    if state.run is not None:
+        yield f"the queue of {state.id}", state.run.queue
+    if state.ask is not None:
+        yield f"the form of {state.id}", state.ask.form
+        for role in (*state.ask.roles, *(role for each in state.ask.escalate for role in each.roles)):
+            yield f"a role that {state.id} asks", role
+
+
+def _of_row(row: model.Transition) -> Iterator[tuple[str, str | None]]:
+    yield f"a transition from {row.source}", row.name
+    yield f"the type that {row.name} takes", row.takes
+    yield from ((f"a role of {row.name}", role) for role in (*row.by, *row.countersign))
+    for condition in (*row.when, row.after):
+        if isinstance(condition, model.Named):
+            yield f"a function of {row.name}", condition.name
+
+
+def _none(_action: object) -> Words:
+    return ()
+
+
+NAMES: dict[type, Callable[[Any], Words]] = {
+    model.Call: lambda do: (("a function", do.name),),
+    model.Count: lambda do: (("a counter", do.name),),
+    model.Add: lambda do: (("a shared counter", do.key),),
+    model.Raise: lambda do: (("an event that is raised", do.event),),
+    model.Tell: lambda do: (("an event that is sent", do.event), ("the receiver of an event", do.to)),
+    model.Publish: lambda do: (("a message", do.name), ("the function of a message", do.data)),
+    model.Spawn: lambda do: (("the chart of a child", do.chart), ("a function", do.make)),
+    model.PutRecord: lambda do: (("a kind of record", do.kind), ("a record", do.key)),
+    **dict.fromkeys((model.Stamp, model.Clear), lambda do: tuple(("a field", name) for name in do.fields)),
+}
+"""The names in an action."""

@@ -1,0 +1,1 @@
+"""The store on PostgreSQL: one file for each noun of the port."""

@@ -1,0 +1,122 @@
+"""API keys on PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Protocol
+
+from headway.store.keys import KeyNoteQuery, KeyQuery
+from headway.store.postgres.query import NOW, Where
+from headway.store.postgres.tables import Table, listed
+from headway.store.rows import KeyNoteRow, KeyRow
+
+KEY = Table("api_key", KeyRow, given="api_key_given", key=("id",))
+NOTE = Table("key_note", KeyNoteRow, given="key_note_given", key=("tenant", "key", "at", "what"))
+FIND = f"SELECT {NOW}, {listed(KEY.columns, 'api_key.')} FROM (SELECT 1) AS one LEFT JOIN api_key ON id = $2"
+MERGED = """
+ON CONFLICT (tenant, key, at, what) DO UPDATE SET count = key_note.count + excluded.count,
+first_at = least(key_note.first_at, excluded.first_at),
+last_at = greatest(key_note.last_at, excluded.last_at), by = excluded.by
+"""
+NOTE_IF_CHANGED = f"""
+INSERT INTO key_note ({listed(NOTE.written)}) SELECT {listed(NOTE.written, "given.")}
+FROM changed, unnest($2::key_note_given[]) AS given {MERGED}
+"""
+ADD = f"""
+WITH changed AS ({KEY.insert.format(rows="$1::api_key_given[]")} RETURNING id), noted AS ({NOTE_IF_CHANGED})
+SELECT id FROM changed
+"""
+CHANGE = f"""
+WITH changed AS (
+    UPDATE api_key SET secret = given.secret, old_secret = given.old_secret, old_until = given.old_until,
+    expires_at = given.expires_at, revoked_at = given.revoked_at FROM unnest($1::api_key_given[]) AS given
+    WHERE api_key.tenant = given.tenant AND api_key.id = given.id AND api_key.secret = $3
+    AND api_key.revoked_at IS NULL RETURNING api_key.id
+), noted AS ({NOTE_IF_CHANGED}) SELECT id FROM changed
+"""
+ADD_NOTES = f"""
+WITH used AS (
+    UPDATE api_key SET used_at = greatest(api_key.used_at, given.at) FROM unnest($2::key_use_given[]) AS given
+    WHERE api_key.id = given.id
+) {NOTE.insert.format(rows="$1::key_note_given[]")} {MERGED}
+"""
+AFTER = """
+(made_at, id) > ((SELECT made_at FROM api_key WHERE id = {} AND tenant = coalesce({}::text, tenant)), {})
+"""
+PRUNE = """
+DELETE FROM key_note WHERE ctid = ANY (ARRAY(
+    SELECT ctid FROM key_note WHERE at < $1 ORDER BY at LIMIT $2 FOR UPDATE SKIP LOCKED
+)) RETURNING 1
+"""
+
+
+class Fetch(Protocol):
+    """Runs a statement."""
+
+    async def __call__(self, sql: str, *values: Any, writes: bool = False) -> list[Any]:
+        """The rows it answers with."""
+
+
+class PostgresKeys:
+    """Keeps keys in the database of a store, by its way to run statements."""
+
+    def __init__(self, fetch: Fetch, now: Callable[[], datetime | None]) -> None:
+        self._fetch, self._now = fetch, now
+
+    async def find(self, key: str) -> tuple[datetime, KeyRow | None]:
+        """The store's time, and the key of an id; what is not there costs as much as what is."""
+        [(now, *columns)] = await self._fetch(FIND, self._now(), key)
+        found = [columns] if columns[KEY.columns.index("id")] is not None else []
+        return now, next(iter(KEY.rows(found)), None)
+
+    async def list(self, query: KeyQuery) -> Sequence[KeyRow]:
+        """A page of keys."""
+        where = Where()
+        where.equal(tenant=query.tenant)
+        if query.after is not None:
+            where.add(AFTER, query.after, query.tenant, query.after)
+        limit = where.bind(query.limit)
+        return KEY.rows(
+            await self._fetch(f"{KEY.select} {where} ORDER BY made_at, id LIMIT {limit}", *where.values)
+        )
+
+    async def add(self, key: KeyRow, note: KeyNoteRow) -> None:
+        """Store a new key, and a note of it."""
+        await add_key(self._fetch, key, note)
+
+    async def change(self, key: KeyRow, note: KeyNoteRow, *, was: str) -> bool:
+        """Give a key its new secrets and times, while it has the secret it `was` and is not revoked."""
+        return await change_key(self._fetch, key, note, was)
+
+    async def note(self, notes: Sequence[KeyNoteRow], used: Mapping[str, datetime]) -> None:
+        """Add notes to those of the same key, time and kind, and when keys were used last."""
+        # In one order, so that no two nodes wait for each other.
+        await self._fetch(ADD_NOTES, sorted(NOTE.values(notes)), sorted(used.items()), writes=True)
+
+    async def notes(self, query: KeyNoteQuery) -> Sequence[KeyNoteRow]:
+        """A page of notes."""
+        where = Where()
+        where.equal(tenant=query.tenant, key=query.key)
+        if query.before is not None:
+            where.add("(at, what) < ({}, {})", *query.before)
+        limit = where.bind(query.limit)
+        return NOTE.rows(
+            await self._fetch(
+                f"{NOTE.select} {where} ORDER BY at DESC, what DESC LIMIT {limit}", *where.values
+            )
+        )
+
+    async def prune_notes(self, before: datetime, limit: int) -> int:
+        """Delete notes from before a time; answers how many."""
+        return len(await self._fetch(PRUNE, before, limit, writes=True))
+
+
+async def add_key(fetch: Fetch, key: KeyRow, note: KeyNoteRow) -> bool:
+    """Store a new key, and a note of it."""
+    return bool(await fetch(ADD, KEY.values([key]), NOTE.values([note]), writes=True))
+
+
+async def change_key(fetch: Fetch, key: KeyRow, note: KeyNoteRow, was: str) -> bool:
+    """Change a key while it has the secret it `was` and is not revoked."""
+    return bool(await fetch(CHANGE, KEY.values([key]), NOTE.values([note]), was, writes=True))

@@ -1,0 +1,172 @@
+"""What a unit wants to see, all of it in one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cache
+from typing import Any, NamedTuple
+
+from headway.codec import Scratch
+from headway.store.port import Found, Reads
+from headway.store.postgres.memory import Version
+from headway.store.postgres.tables import COUNTER, INSTANCE, RECORD, REQUEST
+from headway.store.rows import InstanceRow, Key, RecordRow, RequestRow
+
+
+class Seen(Scratch):
+    """The versions that a unit has seen, and what was not there when it looked."""
+
+    instances: dict[Key, Version] = {}
+    counters: dict[Key, Version | None] = {}
+    records: dict[tuple[str, str, str], Version | None] = {}
+    stamps: dict[Key, int] = {}
+    stamp: int = 0
+    """The highest of the instances."""
+
+    def see(self, key: Key, version: Version, stamp: int) -> None:
+        """Keep an instance's version, and which stamp it has."""
+        self.instances[key] = version
+        self.stamps[key] = stamp
+        self.stamp = max(self.stamp, stamp)
+
+
+class Look(NamedTuple):
+    """One kind of rows to look for, and which of them end up in which column of the answer."""
+
+    wanted: str
+    table: str
+    keys: str
+    match: str
+    columns: dict[str, str]
+    locked: bool = True
+
+
+# All kinds share the columns of an instance, so that one statement answers for all of them.
+SHARED = {
+    "place": "tid",
+    "seen": "xid",
+    "stamp": "bigint",
+    "tenant": "text",
+    "id": "text",
+    "chart": "text",
+    "version": "bigint",
+    "seq": "bigint",
+    "status": "text",
+    "ended": "boolean",
+    "parent": "text",
+    "owner": "text",
+    "created_at": "timestamptz",
+    "updated_at": "timestamptz",
+    "journal": "text",
+    "snapshot": "text",
+    "seal": "text",
+}
+VERSION = {"place": "ctid", "seen": "xmin"}
+LOOKS = (
+    Look(
+        "instances",
+        INSTANCE.name,
+        "key_given",
+        "tenant = given.tenant AND id = given.key",
+        VERSION | {column: column for column in ("stamp", *INSTANCE.columns)},
+    ),
+    Look(
+        "requests",
+        REQUEST.name,
+        "key_given",
+        "tenant = given.tenant AND key = given.key",
+        {"tenant": "tenant", "id": "key", "status": "body", "snapshot": "answer", "updated_at": "expires_at"},
+        locked=False,
+    ),
+    Look(
+        "counters",
+        COUNTER.name,
+        "key_given",
+        "tenant = given.tenant AND key = given.key",
+        VERSION | {"tenant": "tenant", "id": "key", "seq": "value"},
+    ),
+    Look(
+        "records",
+        RECORD.name,
+        "record_key_given",
+        "tenant = given.tenant AND kind = given.kind AND key = given.key",
+        VERSION
+        | {"tenant": "tenant", "chart": "kind", "id": "key", "snapshot": "data", "updated_at": "updated_at"},
+        locked=False,
+    ),
+)
+KINDS = {look.wanted: number for number, look in enumerate(LOOKS)}
+TIME = len(LOOKS)
+
+
+def reading(wanted: Reads, *, lock: bool) -> tuple[str, list[list[Any]]]:
+    """The statement that looks for what is wanted, and its parameters; locks in the order of the keys."""
+    asked = [(look.wanted, getattr(wanted, look.wanted)) for look in LOOKS]
+    some = [(name, sorted(keys)) for name, keys in asked if keys]
+    return _statement(tuple(name for name, _ in some), lock), [keys for _, keys in some]
+
+
+def found(records: Sequence[Sequence[Any]], wanted: Reads, seen: Seen, now: datetime | None) -> Found:
+    """What the statement has found; remembers the versions. `now` takes the place of the database's time."""
+    rows: list[list[Any]] = [[] for _ in range(TIME + 1)]
+    for record in records:
+        rows[record[0]].append(record)
+    at = now or rows[TIME][0]["updated_at"]
+    seen.counters |= dict.fromkeys(wanted.counters)
+    seen.records |= dict.fromkeys(wanted.records)
+    answer = Found(now=at)
+    for record in rows[KINDS["instances"]]:
+        _, place, version, stamp, *columns = record
+        key = (record["tenant"], record["id"])
+        seen.see(key, (place, version), stamp)
+        answer.instances[key] = InstanceRow(*columns)
+    for record in rows[KINDS["requests"]]:
+        if record["updated_at"] > at:
+            answer.requests[record["tenant"], record["id"]] = _request(record)
+    for record in rows[KINDS["counters"]]:
+        key = (record["tenant"], record["id"])
+        seen.counters[key] = (record["place"], record["seen"])
+        answer.counters[key] = record["seq"]
+    for record in rows[KINDS["records"]]:
+        row = _record(record)
+        seen.records[row.tenant, row.kind, row.key] = (record["place"], record["seen"])
+        answer.records[row.tenant, row.kind, row.key] = row
+    return answer
+
+
+def _request(record: Any) -> RequestRow:
+    return RequestRow(
+        record["tenant"], record["id"], record["status"], record["snapshot"], record["updated_at"]
+    )
+
+
+def _record(record: Any) -> RecordRow:
+    return RecordRow(
+        record["tenant"], record["chart"], record["id"], record["snapshot"], record["updated_at"]
+    )
+
+
+@cache
+def _statement(names: tuple[str, ...], lock: bool) -> str:  # noqa: FBT001 - a part of the cache's key
+    """One of at most 32. The time comes last: it is taken when the locks are held."""
+    looks = (LOOKS[KINDS[name]] for name in names)
+    parts = [_part(look, f"${number}", lock=lock) for number, look in enumerate(looks, 1)]
+    time = _columns(TIME, {"updated_at": "clock_timestamp()"})
+    return "\nUNION ALL\n".join([*parts, f"SELECT {time}"])
+
+
+def _part(look: Look, parameter: str, *, lock: bool) -> str:
+    """For each key one look into the index, whatever the planner believes about the table."""
+    columns = _columns(KINDS[look.wanted], {column: f'held."{column}"' for column in look.columns})
+    inner = ", ".join(f'"{source}" AS "{column}"' for column, source in look.columns.items())
+    held = " FOR UPDATE" if lock and look.locked else ""
+    return (
+        f"SELECT {columns} FROM unnest({parameter}::{look.keys}[]) AS given"
+        f" CROSS JOIN LATERAL (SELECT {inner} FROM {look.table} WHERE {look.match} LIMIT 1{held}) AS held"
+    )
+
+
+def _columns(kind: int, sources: dict[str, str]) -> str:
+    shared = (f'{sources.get(name, "NULL")}::{type_} AS "{name}"' for name, type_ in SHARED.items())
+    return ", ".join([f"{kind} AS kind", *shared])

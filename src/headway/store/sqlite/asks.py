@@ -1,0 +1,118 @@
+"""Asks on SQLite: whom each open one is for, and how people find theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import groupby, islice
+from typing import Any
+
+from headway.codec import encode
+from headway.store.port import AskQuery
+from headway.store.rows import AskChange, AskClosing, AskRow, Key
+from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.tables import ASK, to_time
+
+# A delegated ask is for that person alone. No role can pass for a person.
+WHOM = """
+CROSS JOIN json_each(CASE WHEN delegated_to IS NULL THEN roles ELSE json_array('@' || delegated_to) END)
+WHERE (delegated_to IS NOT NULL OR value NOT GLOB '@*') AND closed_at IS NULL
+"""
+AUDIENCE = f"SELECT tenant, value, opened_at, ask.id FROM ask {WHOM} AND tenant = ?1 AND ask.id = ?2"
+AUDIENCES_OF_INSTANCE = f"""
+SELECT tenant, value, opened_at, ask.id FROM ask INDEXED BY ask_open_by_instance {WHOM}
+AND tenant = ?1 AND instance = ?2
+"""
+MISFILED = f"""
+WITH wanted AS MATERIALIZED (SELECT tenant, value, opened_at, ask.id FROM ask {WHOM}),
+    listed AS (SELECT tenant, audience, opened_at, ask FROM ask_audience)
+SELECT tenant, id FROM (SELECT * FROM wanted EXCEPT SELECT * FROM listed)
+UNION SELECT tenant, ask FROM (SELECT * FROM listed EXCEPT SELECT * FROM wanted)
+ORDER BY 1, 2 LIMIT ?
+"""
+SHOW_ASK = f"INSERT OR IGNORE INTO ask_audience (tenant, audience, opened_at, ask) {AUDIENCE}"
+HIDE_ASK = f"DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) IN ({AUDIENCE})"
+HIDE_ASKS_OF_INSTANCE = f"""
+DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) IN ({AUDIENCES_OF_INSTANCE})
+"""
+CHANGE_ASK = """
+UPDATE ask SET roles = ?3, claimed_by = ?4, claimed_until = ?5, delegated_to = ?6
+WHERE tenant = ?1 AND id = ?2 AND closed_at IS NULL
+"""
+CLOSE_ASK = """
+UPDATE ask SET closed_at = ?3, closed_by = ?4, closed_event = ?5
+WHERE tenant = ?1 AND id = ?2 AND closed_at IS NULL
+"""
+INBOX = """
+SELECT opened_at, ask FROM ask_audience
+WHERE tenant = ? AND audience = ? AND (opened_at, ask) > (?, ?) ORDER BY opened_at, ask LIMIT ?
+"""
+OPENED_AT = "SELECT opened_at FROM ask WHERE tenant = ? AND id = ?"
+BEFORE_ALL = (-(2**63), "")
+AFTER = "(opened_at, id) > ((SELECT opened_at FROM ask WHERE tenant = :tenant AND id = :after), :after)"
+FOR_THEM = """
+CASE WHEN delegated_to IS NOT NULL THEN delegated_to IS :person ELSE EXISTS (
+    SELECT 1 FROM json_each(roles) AS role WHERE role.value IN (SELECT value FROM json_each(:roles))
+) END
+"""
+
+
+def key_of(row: AskRow | AskChange | AskClosing) -> Key:
+    """Which ask it is about."""
+    return row.tenant, row.id
+
+
+def change_values(row: AskChange) -> tuple[Any, ...]:
+    """What `CHANGE_ASK` takes."""
+    until = None if row.claimed_until is None else to_time(row.claimed_until)
+    return row.tenant, row.id, encode(row.roles).decode(), row.claimed_by, until, row.delegated_to
+
+
+def closing_values(row: AskClosing) -> tuple[Any, ...]:
+    """What `CLOSE_ASK` takes."""
+    return row.tenant, row.id, to_time(row.closed_at), row.closed_by, row.closed_event
+
+
+def list_asks(connection: Connection, query: AskQuery) -> list[AskRow]:
+    """A page of asks."""
+    if query.open and query.instance is None and (query.roles or query.person is not None):
+        return connection.snapshot(lambda held: _inbox(held, query))
+    values = {name: getattr(query, name) for name in ("tenant", "instance", "person", "after", "limit")}
+    return ASK.rows(connection.fetch(page(query), values | {"roles": encode(query.roles).decode()}))
+
+
+def page(query: AskQuery) -> str:
+    """The statement for the filters that are set, so that each combination finds its index."""
+    terms = ["tenant = :tenant", f"closed_at IS {'NULL' if query.open else 'NOT NULL'}"]
+    terms += [] if query.instance is None else ["instance = :instance"]
+    terms += [] if query.after is None else [AFTER]
+    terms += [FOR_THEM] if query.roles or query.person is not None else []
+    return f"{ASK.select} WHERE {' AND '.join(terms)} ORDER BY opened_at, id LIMIT :limit"
+
+
+def _inbox(connection: Connection, query: AskQuery) -> list[AskRow]:
+    """Merge what each audience has, so that the cost does not depend on what others have."""
+    start = _start(connection, query)
+    if start is None:
+        return []
+    lists = [
+        connection.fetch(INBOX, (query.tenant, audience, *start, query.limit))
+        for audience in _audiences(query)
+    ]
+    found = (ask for (_, ask), _ in groupby(merge(*lists)))
+    keys = [(query.tenant, ask) for ask in islice(found, query.limit)]
+    return ASK.rows(row for key in keys for row in connection.fetch(ASK.select_one, key))
+
+
+def _start(connection: Connection, query: AskQuery) -> tuple[Any, ...] | None:
+    """Where the page begins; None when nobody knows the ask it is to follow."""
+    if query.after is None:
+        return BEFORE_ALL
+    found = connection.fetch(OPENED_AT, (query.tenant, query.after))
+    return (*found[0], query.after) if found else None
+
+
+def _audiences(query: AskQuery) -> Iterator[str]:
+    yield from (role for role in dict.fromkeys(query.roles) if not role.startswith("@"))
+    if query.person is not None:
+        yield f"@{query.person}"

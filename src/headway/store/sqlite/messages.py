@@ -1,0 +1,93 @@
+"""Messages on SQLite: a log in the order of its positions, because one writes at a time."""
+
+from __future__ import annotations
+
+from headway.codec import decode, encode
+from headway.store.port import MessagePage, MessageQuery, Settlement
+from headway.store.rows import Cursor
+from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.leases import is_held
+from headway.store.sqlite.letters import settle_letters
+from headway.store.sqlite.tables import MESSAGE
+
+MOST_CHARACTERS = 64 * 1024 * 1024
+"""No more data is looked at for a page than this, and one message."""
+
+WEIGH = """
+SELECT max(position), count(*), sum(length(data))
+FROM (SELECT position, data FROM outbox WHERE position > ? ORDER BY position LIMIT ?)
+"""
+LAST_THAT_FITS = """
+SELECT max(position) FROM (
+    SELECT position, sum(length(data)) OVER those_before AS characters
+    FROM (SELECT position, data FROM outbox WHERE position > ? ORDER BY position LIMIT ?)
+    WINDOW those_before AS (ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
+) WHERE coalesce(characters, 0) < ?
+"""
+# All rows as one JSON text: fetched one by one, each row would wait for its turn among Python's threads.
+# Without an index it is the order of positions in which they are found.
+PAGE = f"""
+SELECT json_group_array(json_array({", ".join(MESSAGE.columns)})) FROM outbox NOT INDEXED
+WHERE position > :after AND position <= :last
+AND (:kinds IS NULL OR kind IN (SELECT value FROM json_each(:kinds)))
+AND (:tenant IS NULL OR tenant = :tenant)
+"""
+Stored = tuple[str, str, str, str, str, str | None, int, str | None, int]
+"""The columns of a message."""
+LAST_MESSAGE = "SELECT max(position) FROM outbox"
+IS_AT_WORK = "SELECT 1 FROM lease WHERE tenant = '' AND name = ? AND until > ?"
+RETIRE = (
+    "DELETE FROM lease WHERE tenant = '' AND name = ?",
+    "DELETE FROM letter WHERE destination = ?",
+    "DELETE FROM consumer WHERE name = ?",
+)
+CONSUMER = "SELECT stamp, position FROM consumer WHERE name = ?"
+MOVE_CONSUMER = (
+    "INSERT INTO consumer (name, stamp, position) VALUES (?, ?, ?)"
+    " ON CONFLICT (name) DO UPDATE SET stamp = excluded.stamp, position = excluded.position"
+)
+
+
+def read_messages(connection: Connection, query: MessageQuery) -> MessagePage:
+    """Those that fit among the next messages; the cursor stays where it is when there is none beyond it."""
+    after, limit = query.after.position, query.limit
+    [(last, count, characters)] = connection.fetch(WEIGH, (after, limit))
+    if last is None:
+        return MessagePage([], query.after)
+    fits = characters is None or characters <= MOST_CHARACTERS
+    if not fits:
+        [(last,)] = connection.fetch(LAST_THAT_FITS, (after, limit, MOST_CHARACTERS))
+    kinds = encode(query.kinds).decode() if query.kinds else None
+    bound = {"after": after, "last": last, "kinds": kinds, "tenant": query.tenant}
+    [(page,)] = connection.fetch(PAGE, bound)
+    return MessagePage(MESSAGE.rows(decode(list[Stored], page)), Cursor(0, last), fits and count < limit)
+
+
+def last_message(connection: Connection) -> Cursor:
+    """From where to read what comes from now on."""
+    [(position,)] = connection.fetch(LAST_MESSAGE)
+    return Cursor(0, position or 0)
+
+
+def find_consumer(connection: Connection, name: str) -> Cursor | None:
+    """How far a consumer has come."""
+    found = connection.fetch(CONSUMER, (name,))
+    return Cursor(*found[0]) if found else None
+
+
+def retire(connection: Connection, name: str, now: int) -> bool:
+    """Forget a consumer and its letters, unless it is at work; belongs in a transaction."""
+    if connection.fetch(IS_AT_WORK, (name, now)):
+        return False
+    for sql in RETIRE:
+        connection.write(sql, [(name,)])
+    return True
+
+
+def settle(connection: Connection, settlement: Settlement, now: int) -> bool:
+    """Write what a consumer has done, if it has its lease; belongs in a transaction."""
+    if not is_held(connection, ("", settlement.consumer), settlement.holder, now):
+        return False
+    connection.write(MOVE_CONSUMER, [(settlement.consumer, *settlement.cursor[:2])])
+    settle_letters(connection, settlement)
+    return True

@@ -1,0 +1,29 @@
+"""A lease: one holder at a time, and another as soon as that one has given it up."""
+
+import pytest
+
+from headway import Final, State, Statechart
+from headway.engine.lease import Lease
+from headway.node import Node
+
+pytestmark = pytest.mark.mission("ENG-10")
+
+
+class Job(Statechart):
+    """Ends."""
+
+    here, over = State(initial=True), Final()
+    finish = here.to(over)
+
+
+async def test_a_lease_that_is_given_up_belongs_to_who_asks_next(database: str) -> None:
+    """Its former holder knows at once that it has it no more, and does not act as if it had."""
+    async with Node(database, [Job]) as node:
+        first, second = (Lease(node.engine.store, "sweep", holder) for holder in ("first", "second"))
+        assert (await first.held(), await second.held()) == (True, False)
+        assert (first.is_held, second.is_held) == (True, False)
+        await first.let_go()
+        assert not first.is_held
+        assert (await second.held(), await first.held()) == (True, False)
+        await first.let_go()
+        assert await second.held()

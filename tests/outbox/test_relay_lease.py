@@ -1,0 +1,68 @@
+"""A relay goes by its destination's cursor in the store, whoever has moved it."""
+
+import asyncio
+
+import pytest
+
+from headway.outbox.destination import Message
+from headway.outbox.relay import Relay
+from headway.store.port import Store
+from headway.testing import FakeClock
+from tests.outbox.world import Reader, publish, relay_to, until_idle
+
+pytestmark = pytest.mark.mission("ENG-5")
+
+
+async def lose_lease(store: Store, relay: Relay) -> None:
+    """Let another relay have the lease before this one asks for it again."""
+    await store.let_go([("", relay._consumer)], relay._holder)
+
+
+async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, clock: FakeClock) -> None:
+    """What another relay has delivered since is not delivered again."""
+    mine, theirs = Reader(), Reader()
+    one, two = relay_to(store, mine, holder="one"), relay_to(store, theirs, holder="two")
+    await publish(store, "a", "first")
+    await until_idle(one)
+    await lose_lease(store, one)
+    await publish(store, "a", "second")
+    await until_idle(two)
+    await two.stop()
+    clock.advance("11s")
+    await until_idle(one)
+    assert (mine.names, theirs.names) == (["first"], ["second"])
+    await publish(store, "a", "third")
+    await until_idle(one)
+    assert mine.names == ["first", "third"]
+
+
+async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved(store: Store) -> None:
+    """A relay that finds its lease free again during a delivery writes nothing if the cursor has moved."""
+    theirs, asked, enough = Reader(), [], asyncio.Event()
+    other = relay_to(store, theirs, holder="other")
+
+    class Counting:
+        def __getattr__(self, name: str) -> object:
+            return getattr(store, name)
+
+        async def hold(self, *given: object) -> object:
+            asked.append(given)
+            if len(asked) > 2:
+                enough.set()
+            return await store.hold(*given)  # type: ignore[arg-type]
+
+    async def overtaken(_message: Message) -> None:
+        await lose_lease(store, slow)
+        await until_idle(other)
+        await publish(store, "a", "two")
+        await until_idle(other)
+        await other.stop()
+        await enough.wait()
+
+    mine = Reader(one=overtaken)
+    slow = relay_to(Counting(), mine, holder="slow", lease="60ms")
+    await publish(store, "a", "one")
+    assert await slow.turn()
+    assert slow.tally["lost"] == 1
+    await until_idle(slow)
+    assert (mine.attempts, theirs.names) == (["one"], ["one", "two"])
