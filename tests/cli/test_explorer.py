@@ -312,7 +312,7 @@ def test_without_graphviz_the_package_is_named(browser: Browser, monkeypatch: py
     assert "apt-get install graphviz" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("form", ["json", "scxml", "mermaid", "dot", "svg", "png", "table"])
+@pytest.mark.parametrize("form", ["json", "mermaid", "dot", "svg", "png", "table"])
 def test_a_chart_is_exported(browser: Browser, form: str) -> None:
     """Every form is a file with a name."""
     answer = browser.get(f"/api/charts/claims-Expense/export/{form}")
