@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.codec import as_json, decode, replace
 from headway.engine.commit import (
     Commit,
     Living,
+    Undo,
     instance_row,
     write_cascade,
     write_effects,
@@ -31,8 +32,6 @@ from headway.engine.orders import (
     parent_named,
 )
 from headway.engine.registry import Registry
-from headway.engine.reports import Gathered
-from headway.engine.undo import Undo
 from headway.engine.upgrade.instance import upgraded
 from headway.errors import (
     HeadwayError,
@@ -44,7 +43,7 @@ from headway.errors import (
 from headway.statechart.chart import Chart
 from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
 from headway.statechart.refusal import Refusal
-from headway.statechart.snapshot import Event, Snapshot, child_changed
+from headway.statechart.snapshot import Event, Snapshot, child_changed, children_changed
 from headway.statechart.step.step import Step, first_context, start, status_of, step
 from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow, Key, RequestRow
@@ -67,6 +66,32 @@ class TogetherError(HeadwayError):
     """A parent cannot take what several of its children report together, or there is no end to it."""
 
 
+class ChildReports(NamedTuple):
+    """What the children of one parent have reported so far: how many more or fewer are in each status.
+
+    `reports` is how often, `trace` that of the call whose report was the first.
+    """
+
+    counts: dict[str, int]
+    errors: int = 0
+    reports: int = 0
+    trace: str | None = None
+
+    def plus(self, report: ReportToParent) -> ChildReports:
+        """With one report more."""
+        counts = dict(self.counts)
+        leaving, coming = report.before or "new", report.after
+        counts[leaving] = counts.get(leaving, 0) - 1
+        if coming is not None:
+            counts[coming] = counts.get(coming, 0) + 1
+        return ChildReports(counts, self.errors + report.errors, self.reports + 1, self.trace)
+
+    def event(self) -> Event | None:
+        """All of it as one event; None when nothing has changed in the end."""
+        counts = {status: by for status, by in self.counts.items() if by}
+        return children_changed(counts, self.errors) if counts or self.errors else None
+
+
 class Batch:
     """A unit of many orders. A bad order gets its error and leaves no trace; its neighbours go on."""
 
@@ -84,7 +109,7 @@ class Batch:
         self.requests: dict[Key, RequestRow | None] = {}
         self.counters: dict[Key, int] = {}
         self.records: dict[tuple[str, str, str], Any] = {}
-        self.gathered: dict[Key, Gathered] = {}
+        self.gathered: dict[Key, ChildReports] = {}
         self.stems: set[Key] = set()
         self.gathers = True
         self.undos: list[Undo] = []
@@ -369,7 +394,7 @@ class Batch:
             write_report(self._commit(child, self._snapshot(child)), report)
             return
         if self.gathers and self._chart(living.snapshot).model.children == "together":
-            self.undo.put(self.gathered, parent, Gathered({}, trace=self.trace).plus(report))
+            self.undo.put(self.gathered, parent, ChildReports({}, trace=self.trace).plus(report))
             self.stems.update(lineage(parent))
             return
         event = child_changed(child[1], report.before, report.after, report.errors)
@@ -407,7 +432,7 @@ class Batch:
 
     def _roll_up_one(self, parent: Key) -> Asking:
         """A parent hears of all that its children have reported, as of one change."""
-        heard: Gathered = self.undo.take(self.gathered, parent)
+        heard: ChildReports = self.undo.take(self.gathered, parent)
         event, living = heard.event(), self.living[parent]
         if event is None or living is None or living.snapshot.ended:
             return

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
-from headway.codec import encode, replace
+from headway.codec import decode, encode, replace
 from headway.engine.journal import BEGINNING, chained, sealed
+from headway.engine.orders import DAY
 from headway.errors import EngineError
 from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
 from headway.statechart.step.step import Step
-from headway.store.port import Changes
+from headway.store.port import Changes, Found, Reads
 from headway.store.rows import (
     AskChange,
     AskClosing,
@@ -21,6 +23,7 @@ from headway.store.rows import (
     Key,
     MessageRow,
     RecordRow,
+    RequestRow,
     TimerRow,
     WorkRow,
     WorkVersion,
@@ -29,6 +32,10 @@ from headway.store.rows import (
 Held = TypeVar("Held", TimerRow, WorkRow)
 Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk
 """What a note keeps."""
+MISSING = object()
+NOTHING = Changes()
+lists_of = attrgetter(*(name for name in Changes.__struct_fields__ if getattr(NOTHING, name) == []))
+"""Every list of rows that a unit can change."""
 
 
 class Living:
@@ -76,6 +83,39 @@ class Commit:
     def key(self, name: str) -> Key:
         """A name within the instance's tenant."""
         return (self.tenant, name)
+
+
+class Undo:
+    """What an order has changed so far, so that a bad one leaves no trace."""
+
+    __slots__ = ("_lengths", "_replaced", "_written")
+
+    def __init__(self, written: Changes) -> None:
+        self._written = written
+        self._lengths = [*map(len, lists_of(written))]
+        self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
+        """Set a key of a mapping, keeping what it was."""
+        self._replaced.append((mapping, key, mapping.get(key, MISSING)))
+        mapping[key] = value
+
+    def take(self, mapping: dict[Any, Any], key: object) -> Any:
+        """Take a key out of a mapping, keeping what it was."""
+        value = mapping.pop(key)
+        self._replaced.append((mapping, key, value))
+        return value
+
+    def all(self) -> None:
+        """Take everything back; what is taken back already stays so."""
+        for rows, length in zip(lists_of(self._written), self._lengths, strict=True):
+            del rows[length:]
+        for mapping, key, value in reversed(self._replaced):
+            if value is MISSING:
+                del mapping[key]
+            else:
+                mapping[key] = value
+        self._replaced.clear()
 
 
 def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
@@ -182,6 +222,38 @@ def write_forward(commit: Commit, effect_id: str, event: Event, request_id: str 
         "request": request_id,
     }
     _publish(commit, effect_id, "deliver", event.name, data=data)
+
+
+class Forwarding:
+    """A unit that leaves an event in the outbox; a node that knows the version of the instance sends it.
+
+    An instance that is gone gets nothing. An event that is forwarded again leaves no second message: it is
+    known by its request id, or as the end of the attempt it names.
+    """
+
+    def __init__(self, key: Key, event: Event, *, request_id: str | None, trace: str | None) -> None:
+        self._key, self._event, self._request_id, self._trace = key, event, request_id, trace
+        self._effect = f"{key[1]}:{event.name}:{request_id or f'{event.ref}:{event.attempt}'}"
+        self._name = (key[0], f"forward:{self._effect}")
+
+    def begin(self) -> Reads:
+        """Look at the instance, and whether there is a message already."""
+        self._changes = Changes()
+        return Reads(instances={self._key}, requests={self._name})
+
+    def take(self, found: Found) -> None:
+        """Write the message."""
+        row, known = found.instances.get(self._key), found.requests.get(self._name)
+        if row is None or (known is not None and known.expires_at > found.now):
+            return
+        snapshot = decode(Snapshot, row.snapshot)
+        commit = Commit(self._changes, self._key, snapshot, now=found.now, trace=self._trace)
+        write_forward(commit, self._effect, self._event, self._request_id)
+        self._changes.requests.append(RequestRow(*self._name, self._effect, "", found.now + DAY))
+
+    def changes(self) -> Changes:
+        """The message."""
+        return self._changes
 
 
 def write_versions(changes: Changes, upgraded: Mapping[Key, Snapshot]) -> None:

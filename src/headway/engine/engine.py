@@ -13,8 +13,8 @@ from typing import Any, Self
 from headway.codec import DEEPEST, decode, require_depth
 from headway.engine import arguments
 from headway.engine.batch import Batch
+from headway.engine.commit import Forwarding
 from headway.engine.facts import Given
-from headway.engine.forward import Forwarding
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
     DAY,
@@ -43,7 +43,7 @@ from headway.errors import (
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
-from headway.statechart.upgrade.remap import Before
+from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import Changes, InstanceQuery, Store
 from headway.store.rows import HistoryRow, InstanceRow, Key
@@ -261,7 +261,7 @@ class Engine:
         by: Actor = SYSTEM,
         reason: str | None = None,
         acted: dict[str, tuple[str, ...]] | None = None,
-        record: Before | None = None,
+        record: UpgradeRecord | None = None,
         expected_seq: int | None = None,
     ) -> Answer:
         """Change an instance to another version of its chart; with a `record`, back to where it was.

@@ -13,7 +13,7 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.identity import same_id
 from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
-from headway.statechart.step.claims import answered, answering, is_claimed, only_for, stands_in
+from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
 from headway.statechart.step.retry import losses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from headway.codec import Value
 from headway.errors import RefusedError
@@ -59,6 +59,13 @@ class No:
     def __repr__(self) -> str:
         """As it is written."""
         return f"No({self.reason!r})"
+
+
+class Obstacle(NamedTuple):
+    """Why somebody may not do something now: a guard, a duty, a role or a claim is in the way."""
+
+    code: Code
+    reason: str
 
 
 class Objection(Value):

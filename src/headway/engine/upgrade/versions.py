@@ -10,7 +10,7 @@ from headway.errors import ChartChangedError, UnknownChartError
 from headway.statechart.chart import Chart, named_functions
 from headway.statechart.export import chart_hash
 from headway.statechart.model import Model
-from headway.statechart.upgrade.remap import watched_anew
+from headway.statechart.upgrade.instance import watched_anew
 from headway.statechart.upgrade.renaming import Renaming
 from headway.store.port import Store
 from headway.store.rows import ChartRow, HistoryRow, InstanceRow, Key

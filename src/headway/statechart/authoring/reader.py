@@ -8,8 +8,7 @@ from typing import Any
 
 from headway.errors import DefinitionError, shown
 from headway.statechart import model
-from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
-from headway.statechart.authoring.terms import (
+from headway.statechart.authoring.declarations import (
     Ask,
     AtMost,
     Doing,
@@ -21,9 +20,10 @@ from headway.statechart.authoring.terms import (
     Run,
     Upgrade,
 )
+from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
 from headway.statechart.authoring.values import Values, words_of
 from headway.statechart.chart import Chart
-from headway.statechart.validation.subject import comes_from_people
+from headway.statechart.validation.model_index import comes_from_people
 from headway.statechart.validation.validate import problems_of
 
 LATE = ("refuse", "record")

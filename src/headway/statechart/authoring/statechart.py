@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Never
 
 from headway.errors import shown
 from headway.statechart import model
+from headway.statechart.authoring.declarations import Upgrade
 from headway.statechart.authoring.reader import Reader, listed
-from headway.statechart.authoring.terms import Upgrade
 from headway.statechart.authoring.values import words_of
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document

@@ -12,7 +12,7 @@ from inspect import CO_OPTIMIZED
 from typing import Never, TypedDict, Unpack
 
 from headway.errors import InputError
-from headway.statechart.authoring.terms import (
+from headway.statechart.authoring.declarations import (
     Ask,
     Doing,
     Duration,

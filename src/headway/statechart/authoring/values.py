@@ -10,9 +10,9 @@ from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, from_data, is_json, to_data
 from headway.errors import InputError, Problem, shown
 from headway.statechart import model
-from headway.statechart.authoring.terms import Duration, Function, Line, Making, Term, several
+from headway.statechart.authoring.declarations import Declaration, Duration, Function, Line, Making, several
 from headway.statechart.types import DataType
-from headway.statechart.validation.subject import ACTIONS
+from headway.statechart.validation.model_index import ACTIONS
 from headway.statechart.validation.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)
@@ -37,7 +37,7 @@ class Values:
         for word in given:
             self.problem(f"{name} has {word}=, which says nothing{suggestion(word, words)}", line)
 
-    def term(self, term: Term, line: Line) -> None:
+    def term(self, term: Declaration, line: Line) -> None:
         """What was written with a term of the language and is none of its words."""
         kind = type(term)
         self.unknown_words(f"{kind.__name__}(...)", term.unknown, words_of(kind.__init__), line)

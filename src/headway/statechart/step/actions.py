@@ -10,7 +10,7 @@ from headway.clock import milliseconds, time_text
 from headway.codec import as_json, encode, require_depth
 from headway.errors import InputError, TooDeepError
 from headway.statechart import model
-from headway.statechart.authoring.terms import Making
+from headway.statechart.authoring.declarations import Making
 from headway.statechart.effects import (
     AddToCounter,
     CancelTimer,
@@ -28,8 +28,8 @@ from headway.statechart.expressions.expressions import (
     parse_or_failing,
     truthy,
 )
-from headway.statechart.marks import HIDDEN
 from headway.statechart.refusal import Veto
+from headway.statechart.sensitive import HIDDEN
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.step.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.types import Mismatch

@@ -15,7 +15,7 @@ from headway.statechart.identity import require_id, same_id
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Actor, Event, OpenAsk
 from headway.statechart.step.actions import set_timer
-from headway.statechart.step.claims import answered, is_asked, kept_from
+from headway.statechart.step.authority import answered, is_asked, kept_from
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import kept_from_all
 from headway.statechart.tree import Arc, Node

@@ -11,8 +11,8 @@ from typing import Any
 from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
-from headway.statechart.marks import told_error
 from headway.statechart.refusal import Objection
+from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
 from headway.statechart.tree import Node
 

@@ -6,9 +6,9 @@ from hashlib import sha256
 
 from headway.codec import fingerprint
 from headway.statechart.identity import same_id
-from headway.statechart.refusal import Code, roles_now
+from headway.statechart.refusal import Code, Obstacle, roles_now
 from headway.statechart.snapshot import Actor, Event
-from headway.statechart.step.claims import Authority, Kept, answering, authorities, plain_role
+from headway.statechart.step.authority import Authority, answering, authorities, plain_role
 from headway.statechart.step.draft import Draft
 from headway.statechart.tree import Arc
 
@@ -24,17 +24,17 @@ def duty_objection(draft: Draft, arc: Arc, event: Event) -> str | None:
     return _chosen(draft, arc, event)[1]
 
 
-def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -> Kept | None:
+def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -> Obstacle | None:
     """Why somebody could not fire a transition, whatever data they send; None when they could."""
     rights = [each for each in authorities(draft, arc, actor) if not alone or len(each.people) == 1]
     reasons = [_objection(draft, arc, authority) for authority in rights]
     if not reasons:
         wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        return Kept("actor", f"{arc.name} is for {wanted}, not for {actor.id}")
-    return None if None in reasons else Kept("duty", reasons[0] or "")
+        return Obstacle("actor", f"{arc.name} is for {wanted}, not for {actor.id}")
+    return None if None in reasons else Obstacle("duty", reasons[0] or "")
 
 
-def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False) -> Kept | None:
+def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False) -> Obstacle | None:
     """Why somebody can give no answer to a question, by roles and duties; None when they can give one.
 
     `alone` is without the right to stand in for who delegated it.
@@ -44,10 +44,10 @@ def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False
         return None
     known = [each for each in objections if each is not None]
     if not known:
-        return Kept("illegal", f"{state} takes no answer")
+        return Obstacle("illegal", f"{state} takes no answer")
     code: Code = "duty" if any(each.code == "duty" for each in known) else "actor"
     reasons = dict.fromkeys(each.reason for each in known if each.code == code)
-    return Kept(code, "; ".join(reasons))
+    return Obstacle(code, "; ".join(reasons))
 
 
 def represented(draft: Draft, arc: Arc, event: Event) -> tuple[Actor, ...]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from headway.codec import from_data, to_data
 from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart
-from headway.statechart.marks import told_error
+from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Event, OpenAsk, Snapshot, Timer
 from headway.statechart.tree import HISTORY
 

@@ -8,16 +8,16 @@ from typing import Any
 from headway.clock import LONGEST
 from headway.statechart import model
 from headway.statechart.validation import contents
-from headway.statechart.validation.subject import LEAVES, Found, Subject, kind_name
+from headway.statechart.validation.model_index import LEAVES, Found, ModelIndex, kind_name
 
 WHOLE = 100
 STEEPEST = 100
 
 
-def numbers(subject: Subject) -> Found:
+def numbers(index: ModelIndex) -> Found:
     """Numbers that lie outside what they count."""
-    yield from _settings(subject.whole)
-    for state in subject.whole.states:
+    yield from _settings(index.whole)
+    for state in index.whole.states:
         if state.run is not None:
             yield from _run_limits(state.id, state.run)
             yield from _shared_limits(state.id, state.run)
@@ -41,9 +41,9 @@ def _settings(whole: model.Model) -> Found:
             yield "", f"staff= counts people: {role} cannot be {number}"
 
 
-def durations(subject: Subject) -> Found:
+def durations(index: ModelIndex) -> Found:
     """Times that a calendar can hold: a document from outside may say anything."""
-    for state in subject.whole.states:
+    for state in index.whole.states:
         run, ask = state.run, state.ask
         given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
         given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
@@ -52,17 +52,17 @@ def durations(subject: Subject) -> Found:
         for time in given:
             if time is not None and not 0 <= time <= LONGEST:
                 yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
-    for row in subject.whole.transitions:
+    for row in index.whole.transitions:
         if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
             yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
         if row.after is not None and not (row.events and row.events[0].startswith("after.")):
             yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
 
 
-def timers(subject: Subject) -> Found:
+def timers(index: ModelIndex) -> Found:
     """Timers that come as one event: each of them would fire the rows of all."""
     seen: set[tuple[str, str]] = set()
-    for row in subject.whole.transitions if subject.native else ():
+    for row in index.whole.transitions if index.native else ():
         for event in row.events if row.after is not None else ():
             if (row.source, event) in seen:
                 yield f"{row.name}@{row.source}", f"two timers of {row.source} come as {event}"
@@ -125,15 +125,15 @@ Words = tuple[tuple[str, str | None], ...]
 """Names, each with what it is the name of; None is no name, and may be left out."""
 
 
-def names(subject: Subject) -> Found:
+def names(index: ModelIndex) -> Found:
     """Everything that has a name has one that is not empty; states and events are checked by themselves."""
-    for place, what, name in _all(subject):
+    for place, what, name in _all(index):
         if name == "":
             yield place, f"the name of {what} is empty"
 
 
-def _all(subject: Subject) -> Iterator[tuple[str, str, str | None]]:
-    whole = subject.whole
+def _all(index: ModelIndex) -> Iterator[tuple[str, str, str | None]]:
+    whole = index.whole
     yield "", "the chart", whole.name
     yield "", "the type of the context", whole.context
     yield from (("", "a fact", fact.name) for fact in whole.facts)
@@ -144,7 +144,7 @@ def _all(subject: Subject) -> Iterator[tuple[str, str, str | None]]:
     for row in whole.transitions:
         place = f"{row.name}@{row.source}"
         yield from ((place, what, name) for what, name in _of_row(row))
-    for place, action in contents.deep_actions(subject):
+    for place, action in contents.deep_actions(index):
         for what, name in NAMES.get(type(action), _none)(action):
             yield place, what, name
 
