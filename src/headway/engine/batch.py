@@ -190,11 +190,11 @@ class Batch:
     ) -> Asking:
         """Ask for what is not known yet."""
         reads = Reads(
-            {key for key in instances if key not in self.living},
-            {key for key in requests if key not in self.requests},
-            {key for key in counters if key not in self.counters},
-            {key for key in records if key not in self.records},
-            {*soon},
+            instances={key for key in instances if key not in self.living},
+            requests={key for key in requests if key not in self.requests},
+            counters={key for key in counters if key not in self.counters},
+            records={key for key in records if key not in self.records},
+            soon={*soon},
         )
         if not (reads.instances or reads.requests or reads.counters or reads.records):
             return
@@ -240,8 +240,13 @@ class Batch:
 
     def _remember(self, order: Order, answer: Answer) -> None:
         key = (order.key[0], order.request_id or "")
-        expires_at = self.now + order.lasts
-        row = RequestRow(*key, order.digest(), answer_text(answer), expires_at)
+        row = RequestRow(
+            tenant=key[0],
+            key=key[1],
+            body=order.digest(),
+            answer=answer_text(answer),
+            expires_at=self.now + order.lasts,
+        )
         self.undo.put(self.requests, key, row)
         self.written.requests.append(row)
 
@@ -472,8 +477,7 @@ class Batch:
             yield from self._roll_up(self._roll_up_one, key)
         living = self.living[key]
         assert living is not None
-        now = living.snapshot
-        return Receipt(key[1], now.chart, now.version, now.seq, living.status, now.states, now.ended)
+        return living.receipt()
 
     def _chart(self, snapshot: Snapshot) -> Chart:
         return self.registry.chart(snapshot.chart, snapshot.version)

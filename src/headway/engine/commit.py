@@ -9,7 +9,7 @@ from typing import Any, TypeVar, get_args
 
 from headway.codec import decode, encode, replace
 from headway.engine.journal import BEGINNING, chained, sealed
-from headway.engine.orders import DAY
+from headway.engine.orders import DAY, Receipt
 from headway.errors import EngineError
 from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
@@ -63,6 +63,19 @@ class Living:
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
         return Living(snapshot, status, self.created_at, self.owner, journal=self.journal, stored=self.stored)
+
+    def receipt(self) -> Receipt:
+        """Where the instance stands, as the answer to a call."""
+        now = self.snapshot
+        return Receipt(
+            instance=now.instance,
+            chart=now.chart,
+            version=now.version,
+            seq=now.seq,
+            status=self.status,
+            states=now.states,
+            ended=now.ended,
+        )
 
 
 class Commit:
@@ -249,7 +262,15 @@ class Forwarding:
         snapshot = decode(Snapshot, row.snapshot)
         commit = Commit(self._changes, self._key, snapshot, now=found.now, trace=self._trace)
         write_forward(commit, self._effect, self._event, self._request_id)
-        self._changes.requests.append(RequestRow(*self._name, self._effect, "", found.now + DAY))
+        self._changes.requests.append(
+            RequestRow(
+                tenant=self._name[0],
+                key=self._name[1],
+                body=self._effect,
+                answer="",
+                expires_at=found.now + DAY,
+            )
+        )
 
     def changes(self) -> Changes:
         """The message."""
@@ -262,7 +283,15 @@ def write_versions(changes: Changes, upgraded: Mapping[Key, Snapshot]) -> None:
     changes.work = [_of_version(row, upgraded) for row in changes.work]
     for (tenant, instance), after in upgraded.items():
         changes.timers += [
-            TimerRow(tenant, timer, instance, after.chart, after.version, set_.event, set_.due)
+            TimerRow(
+                tenant=tenant,
+                id=timer,
+                instance=instance,
+                chart=after.chart,
+                version=after.version,
+                event=set_.event,
+                due=set_.due,
+            )
             for timer, set_ in after.timers.items()
         ]
         changes.work_versions += [WorkVersion(tenant, work.id, after.version) for work in after.work.values()]
@@ -276,13 +305,13 @@ def _of_version(row: Held, upgraded: Mapping[Key, Snapshot]) -> Held:
 def _set_timer(commit: Commit, effect: effects.SetTimer) -> None:
     commit.changes.timers.append(
         TimerRow(
-            commit.tenant,
-            effect.timer,
-            commit.instance,
-            commit.chart,
-            commit.version,
-            effect.event,
-            effect.due,
+            tenant=commit.tenant,
+            id=effect.timer,
+            instance=commit.instance,
+            chart=commit.chart,
+            version=commit.version,
+            event=effect.event,
+            due=effect.due,
         )
     )
 
@@ -364,7 +393,13 @@ def _change_ask(commit: Commit, effect: effects.ChangedAsk | effects.RenewedAsk)
 
 def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
     commit.changes.asks_closed.append(
-        AskClosing(commit.tenant, effect.ask, commit.now, effect.by, effect.event)
+        AskClosing(
+            tenant=commit.tenant,
+            id=effect.ask,
+            closed_at=commit.now,
+            closed_by=effect.by,
+            closed_event=effect.event,
+        )
     )
 
 
@@ -392,13 +427,24 @@ def _deliver(commit: Commit, effect: effects.Deliver) -> None:
 def _publish(commit: Commit, effect_id: str, kind: str, name: str, *, data: Any) -> None:
     text = None if data is None else encode(data).decode()
     commit.changes.messages.append(
-        MessageRow(commit.tenant, effect_id, commit.instance, kind, name, text, commit.now, commit.trace)
+        MessageRow(
+            tenant=commit.tenant,
+            id=effect_id,
+            instance=commit.instance,
+            kind=kind,
+            name=name,
+            data=text,
+            at=commit.now,
+            trace=commit.trace,
+        )
     )
 
 
 def _record(commit: Commit, effect: effects.StoreRecord) -> None:
     text = encode(effect.data).decode()
-    commit.changes.records.append(RecordRow(commit.tenant, effect.kind, effect.key, text, commit.now))
+    commit.changes.records.append(
+        RecordRow(tenant=commit.tenant, kind=effect.kind, key=effect.key, data=text, updated_at=commit.now)
+    )
 
 
 WRITERS: dict[type, Callable[[Commit, Any], None]] = {

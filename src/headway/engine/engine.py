@@ -268,7 +268,7 @@ class Engine:
 
         Raises UpgradeError when it cannot be, and as `send` does.
         """
-        act = Upgrading(to, by, reason, acted or {}, record)
+        act = Upgrading(to=to, by=by, reason=reason, acted=acted or {}, record=record)
         return await self._ask(Order((tenant, instance), act, expected_seq=expected_seq))
 
     async def get(self, tenant: str, instance: str) -> Snapshot:

@@ -134,4 +134,10 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
 
 def _row(chart: Chart, now: datetime) -> ChartRow:
     document = encode(chart.model).decode()
-    return ChartRow(chart.name, chart.version, chart_hash(chart.model), document, now)
+    return ChartRow(
+        chart=chart.name,
+        version=chart.version,
+        hash=chart_hash(chart.model),
+        document=document,
+        stored_at=now,
+    )

@@ -129,11 +129,11 @@ class Look:
 def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:
     return tuple(
         Holding(
-            row.state,
-            row.handler,
-            row.queue,
-            row.attempt,
-            row.due,
+            state=row.state,
+            handler=row.handler,
+            queue=row.queue,
+            attempt=row.attempt,
+            due=row.due,
             worker=row.worker,
             leased_until=row.leased_until,
             handled_here=None if hands is None else hands(row.queue, row.handler),

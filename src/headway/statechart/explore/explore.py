@@ -239,7 +239,14 @@ class _Explorer:
                 # In truth a guard may say no the next time round, and the step goes on from there.
                 self.found.complete = False
             self.found.denials.append(
-                Denial(index, self._labelled(label), refusal.code, refusal.message, names, guarded)
+                Denial(
+                    source=index,
+                    label=self._labelled(label),
+                    code=refusal.code,
+                    message=refusal.message,
+                    transitions=names,
+                    guarded=guarded,
+                )
             )
 
     def _labelled(self, label: str) -> str:
@@ -260,14 +267,14 @@ class _Explorer:
         names = tuple(row.transition for row in outcome.history if row.transition)
         fired = source.fired | self._watched(rows)
         edge = Edge(
-            source.index,
-            -1,
-            self._labelled(happening.label),
-            happening.kind,
-            rows,
-            names,
-            bool(self.choices.answers),
-            self._is_doubtful(outcome.snapshot, rows, happening.kind),
+            source=source.index,
+            target=-1,
+            label=self._labelled(happening.label),
+            kind=happening.kind,
+            fired=rows,
+            names=names,
+            guarded=bool(self.choices.answers),
+            doubtful=self._is_doubtful(outcome.snapshot, rows, happening.kind),
         )
         target = self._add(outcome, edge.label, happening.now, fired, edge=edge)
         if target != source.index or rows or names:
@@ -290,7 +297,11 @@ class _Explorer:
         index = self.known.setdefault(key, len(self.found.nodes))
         if index == len(self.found.nodes):
             parent = None if edge is None else edge._replace(target=index)
-            self.found.nodes.append(Reached(index, outcome.snapshot, now, fired, label, parent))
+            self.found.nodes.append(
+                Reached(
+                    index=index, snapshot=outcome.snapshot, now=now, fired=fired, label=label, parent=parent
+                )
+            )
         return index
 
     def _pass(self, outcome: Step, label: str, edge: Edge | None) -> None:

@@ -171,7 +171,7 @@ def _close(draft: Draft, node: Node) -> None:
         draft.effects.append(CancelWork(id=draft.identify(), work=work.id))
     if node.id in draft.asks:
         ask = draft.own("asks").pop(node.id)
-        closed = ClosedAsk(draft.identify(), ask.id, draft.current.name, draft.event.by.id)
+        closed = ClosedAsk(id=draft.identify(), ask=ask.id, event=draft.current.name, by=draft.event.by.id)
         draft.effects.append(closed)
 
 

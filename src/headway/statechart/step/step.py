@@ -259,7 +259,9 @@ def _report(draft: Draft) -> None:
     errors = draft.counters.get("errors", 0) - base.counters.get("errors", 0)
     if before != after or errors:
         parent = base.parent or ""
-        draft.effects.append(ReportToParent(draft.identify(), parent, before, after, errors))
+        draft.effects.append(
+            ReportToParent(id=draft.identify(), parent=parent, before=before, after=after, errors=errors)
+        )
 
 
 def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:

@@ -128,7 +128,15 @@ def _instance_upgrade(
     draft = draft_of(new, replace(base, states=states), event, now, facts=facts)
     above = _came_above(old, draft.active, rule, came)
     draft.since = {node.id: _since(snapshot, node, above, draft) for node in draft.active}
-    upgrade = InstanceUpgrade(old, new, rule, snapshot, draft, born or min(draft.since.values()), above)
+    upgrade = InstanceUpgrade(
+        old=old,
+        new=new,
+        rule=rule,
+        snapshot=snapshot,
+        draft=draft,
+        born=born or min(draft.since.values()),
+        came=above,
+    )
     draft.memory = _memory(upgrade)
     draft.votes = _votes(upgrade)
     return upgrade
@@ -331,7 +339,9 @@ def _report(draft: Draft, chart: Chart, before: Snapshot) -> None:
     parent, was, now = before.parent, status_of(chart, before.states), draft.active[0].top.id
     errors = draft.counters.get("errors", 0) - before.counters.get("errors", 0)
     if parent is not None and (was != now or errors):
-        draft.effects.append(ReportToParent(draft.identify(), parent, was, now, errors))
+        draft.effects.append(
+            ReportToParent(id=draft.identify(), parent=parent, before=was, after=now, errors=errors)
+        )
 
 
 def restore_snapshot(

@@ -223,7 +223,9 @@ def _carried_asks(upgrade: InstanceUpgrade) -> dict[str, OpenAsk]:
             continue
         if node.id in upgrade.fresh:
             deadline = _deadline(upgrade, node)
-            asks[node.id] = OpenAsk(upgrade.identify(), ask.roles, deadline, since=upgrade.now)
+            asks[node.id] = OpenAsk(
+                id=upgrade.identify(), roles=ask.roles, deadline=deadline, since=upgrade.now
+            )
         elif was is not None and was.id in upgrade.snapshot.asks:
             asks[node.id] = _carried_ask(upgrade, node, was, ask)
     return asks
@@ -290,14 +292,18 @@ def add_effects(draft: Draft, before: Snapshot, old: Chart, came: Mapping[str, s
     """The effects by which the world follows: what the instance holds now that it did not hold so before."""
     for key, timer in draft.timers.items():
         if before.timers.get(key) != timer:
-            draft.effects.append(SetTimer(draft.identify(), key, timer.due, timer.event, timer.state))
+            draft.effects.append(
+                SetTimer(id=draft.identify(), timer=key, due=timer.due, event=timer.event, state=timer.state)
+            )
     for key in before.timers.keys() - draft.timers.keys():
         draft.effects.append(CancelTimer(draft.identify(), key))
     _follow_work(draft, before.work)
     asked = {ask.id for ask in draft.asks.values()}
     for ask in before.asks.values():
         if ask.id not in asked:
-            draft.effects.append(ClosedAsk(draft.identify(), ask.id, draft.event.name, draft.event.by.id))
+            draft.effects.append(
+                ClosedAsk(id=draft.identify(), ask=ask.id, event=draft.event.name, by=draft.event.by.id)
+            )
     for state, ask in draft.asks.items():
         was = came.get(state, "")
         if before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state):
