@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from headway.codec import decode
 from headway.engine.upgrade.versions import Versions, lines_of
+from headway.statechart.snapshot import DELEGATE, AskDelegation
 from headway.statechart.upgrade.instance import UNDO, UPGRADE, UpgradeRecord
 from headway.statechart.upgrade.replay import MANY, Turn
 from headway.store.port import Store
 from headway.store.rows import HistoryRow, Key
 
-DELEGATE = "ask.delegate"
 Acted = dict[str, tuple[str, ...]]
 
 
@@ -51,7 +50,7 @@ class Activity:
     def _follow_delegation(self, line: HistoryRow) -> None:
         """Keep in whose place somebody may act: lines say who delegated, and not by whose right one acted."""
         if line.transition == DELEGATE and self._versions.allows_stand_ins(line.version):
-            to = decode(dict[str, Any], line.data or "{}").get("to", "")
+            to = decode(AskDelegation, line.data or "{}").to
             _note_who(self._delegated_by, to, line.actor, *self._delegated_by.get(line.actor, ()))
         elif line.before != line.after:
             self._delegated_by = {}

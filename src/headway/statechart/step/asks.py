@@ -7,13 +7,22 @@ from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
-from headway.codec import replace
+from headway.codec import from_data, replace
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
 from headway.statechart.identity import require_id, same_id
 from headway.statechart.refusal import Veto
-from headway.statechart.snapshot import Actor, Event, OpenAsk
+from headway.statechart.snapshot import (
+    CLAIM,
+    DELEGATE,
+    RELEASE,
+    Actor,
+    AskClaim,
+    AskDelegation,
+    Event,
+    OpenAsk,
+)
 from headway.statechart.step.actions import set_timer
 from headway.statechart.step.authority import answered, is_asked, kept_from
 from headway.statechart.step.draft import Draft
@@ -144,9 +153,12 @@ def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
 
 def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     _must_be_theirs(draft, state, ask, event.by)
-    lasts = _said(event, "lasts")
-    if type(lasts) is not int or not 0 < lasts <= LONGEST_CLAIM / MILLISECOND:
-        raise Veto("payload", "ask.claim carries lasts: milliseconds, at most 24 hours")
+    try:
+        lasts = from_data(AskClaim, event.data).lasts
+    except InputError:
+        lasts = 0
+    if not 0 < lasts <= LONGEST_CLAIM / MILLISECOND:
+        raise Veto("payload", "ask.claim needs lasts: a number of milliseconds, at most 24 hours")
     return replace(ask, claimed_by=event.by.id, claimed_until=draft.now + lasts * MILLISECOND)
 
 
@@ -176,12 +188,12 @@ def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
 
 
 def _recipient(event: Event) -> str:
-    to = _said(event, "to")
     try:
+        to = from_data(AskDelegation, event.data).to
         require_id("the id of a person", to)
     except InputError as error:
-        raise Veto("payload", f"ask.delegate carries to: {error}") from error
-    return str(to)
+        raise Veto("payload", f"ask.delegate needs to, the id of a person: {error}") from error
+    return to
 
 
 def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str) -> tuple[Actor, ...]:
@@ -195,14 +207,10 @@ def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str
 
 
 HOLDING: dict[str, Callable[[Draft, str, OpenAsk, Event], OpenAsk]] = {
-    "ask.claim": _claim,
-    "ask.release": _release,
-    "ask.delegate": _delegate,
+    CLAIM: _claim,
+    RELEASE: _release,
+    DELEGATE: _delegate,
 }
-
-
-def _said(event: Event, field: str) -> object:
-    return event.data.get(field) if isinstance(event.data, dict) else None
 
 
 def give_back(draft: Draft, arc: Arc, actor: Actor) -> None:
