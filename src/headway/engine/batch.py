@@ -252,7 +252,7 @@ class Batch:
 
     def _create(self, key: Key, creation: Creation) -> Generator[Reads, Found, Answer]:
         if self.living.get(key) is not None:
-            raise InstanceExistsError(f"an instance {key[1]} exists already")
+            raise InstanceExistsError(f"an instance {key[1]} already exists")
         refusal = yield from self._begin(key, creation)
         return refusal or (yield from self._receipt(key))
 
@@ -292,7 +292,7 @@ class Batch:
             raise UnknownInstanceError(f"there is no instance {order.key[1]}")
         seq = living.snapshot.seq
         if order.expected_seq is not None and order.expected_seq != seq:
-            message = f"{order.key[1]} is at {seq}, not at {order.expected_seq}"
+            message = f"{order.key[1]} is at seq {seq}, not at {order.expected_seq}"
             raise VersionConflictError(message, seq)
         return living
 
@@ -416,7 +416,7 @@ class Batch:
                 return
             for parent in sorted(parents, key=self._depth, reverse=True):
                 yield from hear(parent)
-        raise TogetherError("children that report to their parent without end")
+        raise TogetherError("children report to their parent without end")
 
     def _depth(self, key: Key) -> int:
         living = self.living[key]
@@ -453,7 +453,7 @@ class Batch:
         if isinstance(outcome, Refusal):
             # Counts that have lost one change are wrong for ever; an event that is refused can come again.
             raise NotTakenError(
-                replace(outcome, message=f"the parent {parent[1]} cannot take it: {outcome.message}")
+                replace(outcome, message=f"the parent {parent[1]} refused it: {outcome.message}")
             )
 
     def _spawn(self, parent: Key, spawn: SpawnChild) -> Asking:
@@ -464,11 +464,11 @@ class Batch:
         creation = Creation(chart=spawn.chart, context=spawn.context, parent=parent[1], depth=spawn.depth)
         child = (parent[0], spawn.child)
         if self.living.get(child) is not None:
-            raise InstanceExistsError(f"an instance {spawn.child} exists already")
+            raise InstanceExistsError(f"an instance {spawn.child} already exists")
         refusal = yield from self._begin(child, creation)
         if refusal is not None:
             raise NotTakenError(
-                replace(refusal, message=f"the child {spawn.child} cannot begin: {refusal.message}")
+                replace(refusal, message=f"the child {spawn.child} cannot start: {refusal.message}")
             )
 
     def _receipt(self, key: Key) -> Generator[Reads, Found, Receipt]:

@@ -246,7 +246,7 @@ class Engine:
         snapshot = await self.get(tenant, instance)
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
-            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it names no event for it")
+            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it declares no cancel event")
         event = Event(name, by=by, reason=reason)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)
         order.keeps_refusals = keeps_refusals
@@ -387,7 +387,7 @@ class Engine:
             try:
                 watcher(written)
             except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
-                LOG.exception("someone who watches the engine failed")
+                LOG.exception("a watcher of the engine failed")
 
 
 def _check(order: Order) -> None:
@@ -396,18 +396,18 @@ def _check(order: Order) -> None:
     require_depth(body, DEEPEST + AROUND)
     size = len(body)
     if size > LARGEST_PAYLOAD:
-        raise TooLargeError(f"a call carries at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
+        raise TooLargeError(f"a call may carry at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
     if not all(order.key):
-        raise InputError("a tenant and an instance have a name")
+        raise InputError("tenant and instance must not be empty")
     if order.request_id == "":
-        raise InputError("a request id is not empty; leave it out to have none")
+        raise InputError("a request id must not be empty; leave it out instead")
     if isinstance(order.act, Creation):
         _check_new_name(order.key[1])
     names = "".join((*order.key, order.request_id or ""))
     if len(names) > LONGEST_NAME and max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
-        raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
+        raise TooLargeError(f"tenants, instances and request ids must have at most {LONGEST_NAME} characters")
     if "\0" in names:
-        raise InputError("tenants, instances and request ids hold no NUL character")
+        raise InputError("tenants, instances and request ids must not contain NUL characters")
 
 
 def _passes(order: Order) -> bool:
@@ -422,9 +422,9 @@ def _passes(order: Order) -> bool:
 def _check_new_name(name: str) -> None:
     """Children are named after their parents: there must be room, and nobody else may take such a name."""
     if len(name) > LONGEST_NEW_NAME:
-        raise TooLargeError(f"a new instance has a name of at most {LONGEST_NEW_NAME} characters")
+        raise TooLargeError(f"the name of a new instance must have at most {LONGEST_NEW_NAME} characters")
     if parent_named(name) is not None:
-        raise InputError(f"{name} is a name for a child, which only its parent gives")
+        raise InputError(f"{name} is reserved: names of this form are for children of another instance")
 
 
 def _tell(calls: Iterable[Call], failure: BaseException | None) -> None:

@@ -253,7 +253,7 @@ def _bindings(given: Iterable[Any]) -> tuple[dict[str, Function], dict[str, Data
         elif callable(each):
             calls[name] = each
         else:
-            raise InputError(f"{name} is bound to what is neither a function nor a type: {each!r}")
+            raise InputError(f"{name} is bound to something that is neither a function nor a type: {each!r}")
     return calls, types
 
 

@@ -25,7 +25,7 @@ def upgraded(
     if act.record is not None:
         return restore_snapshot(then, now, snapshot, at, record=act.record, by=act.by, reason=act.reason)
     if snapshot.version >= act.to:
-        raise UpgradeError(snapshot.instance, (f"it has version {snapshot.version} already",))
+        raise UpgradeError(snapshot.instance, (f"it already has version {snapshot.version}",))
     view = outlook(
         now,
         then,

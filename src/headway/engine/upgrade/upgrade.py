@@ -113,7 +113,7 @@ class _Upgrader:
             if isinstance(answer, Refusal):
                 raise UpgradeError(key[1], (answer.message,))
             return True
-        raise EngineError("it moves too fast: run the upgrade again")
+        raise EngineError("it kept changing: run the upgrade again")
 
 
 class _Undoer:

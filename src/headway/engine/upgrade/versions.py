@@ -30,7 +30,7 @@ async def prepared(engine: Engine, name: str, to: int) -> Chart:
             continue
         if row.version == to and row.hash != chart_hash(new.model):
             raise ChartChangedError(
-                f"{name} v{to} is stored with other contents, by which instances may live:"
+                f"{name} v{to} is stored with different contents, which instances may use:"
                 " give it a new version"
             )
         engine.charts.remember(stored_chart(row, new))

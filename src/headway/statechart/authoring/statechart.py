@@ -84,7 +84,7 @@ def invariant(promise: str) -> Callable[[Any], Any]:
     promise is not said in words.
     """
     if callable(promise):
-        raise TypeError('an invariant says what it promises: @invariant("nothing is paid unapproved")')
+        raise TypeError('an invariant needs a description: @invariant("nothing is paid unapproved")')
 
     def mark(function: Any) -> Any:
         inner = getattr(function, "__func__", function)
@@ -102,14 +102,14 @@ def _fact(fact: str | model.Fact) -> model.Fact:
 def _mapping(reader: Reader, word: str, given: object) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
-    reader.problem(f"{word}= is a mapping, not {shown(given)}", reader.first_line)
+    reader.problem(f"{word}= must be a mapping, not {shown(given)}", reader.first_line)
     return {}
 
 
 def _one_of(reader: Reader, word: str, given: object, *, usual: str, other: str) -> object:
     if given in (usual, other):
         return given
-    reader.problem(f'{word}= is "{usual}" or "{other}", not {shown(given)}', reader.first_line)
+    reader.problem(f'{word}= must be "{usual}" or "{other}", not {shown(given)}', reader.first_line)
     return usual  # a rule like any other, so that one mistake is not told twice
 
 

@@ -35,7 +35,7 @@ def _with_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
         message = f"{arc.name} can never happen: it needs {demand}, and the staff is {_staff(analysis)}"
         path = analysis.path(arc.source.id)
     elif stuck:
-        message = f"nobody is left who may do {arc.name}: the staff is {_staff(analysis)}"
+        message = f"nobody is left who may send {arc.name}: the staff is {_staff(analysis)}"
         path = analysis.explored.path(stuck[0])
     else:
         return

@@ -21,7 +21,7 @@ def states(analysis: Analysis) -> Iterator[Finding]:
         if node.kind == "final":
             yield error("final-never-reached", f"no path leads to the end {node.id}", state=node.id)
         elif node.parent is None or node.parent.parent is None or analysis.is_reached(node.parent.id):
-            yield error("unreachable-state", f"no path leads to {node.id}: it is dead text", state=node.id)
+            yield error("unreachable-state", f"no path leads to {node.id}", state=node.id)
 
 
 def transitions(analysis: Analysis) -> Iterator[Finding]:

@@ -105,9 +105,9 @@ def hold(draft: Draft, event: Event) -> Event:
     """Somebody takes a question on, gives it back or hands it over; raises Veto when it is not theirs to."""
     state = next((state for state, ask in draft.asks.items() if ask.id == event.ref), None)
     if event.ref is None:
-        raise Veto("reserved", f"{event.name} names the ask it belongs to")
+        raise Veto("reserved", f"{event.name} must name its ask")
     if state is None:
-        raise Veto("late", f"{event.name} belongs to {event.ref}, which is no longer open")
+        raise Veto("late", f"{event.name} came too late: the ask {event.ref} is no longer open")
     _change(draft, state, HOLDING[event.name](draft, state, draft.asks[state], event))
     draft.row(event.name, draft.states, event)
     draft.finished = True
@@ -135,7 +135,7 @@ def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> Non
         raise Veto(*kept)
     must_be_asked(draft, state, ask, actor)
     if is_overdue(draft, state):
-        raise Veto("late", f"{state} could be answered until its deadline, which has passed")
+        raise Veto("late", f"the deadline of {state} has passed")
     objection = kept_from_all(draft, state, actor)
     if objection is not None:
         raise Veto(objection.code, f"{actor.id} cannot answer {state}: {objection.reason}")
@@ -147,7 +147,7 @@ def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
         return
     roles = " or ".join(ask.roles)
     if same_id(ask.delegated_to, actor.id):
-        raise Veto("actor", f"{state} asks {roles}: {actor.id}, to whom it is delegated, has no such role")
+        raise Veto("actor", f"{state} is delegated to {actor.id}, who does not have the role {roles}")
     raise Veto("actor", f"{state} asks {ask.delegated_to or roles}, not {actor.id}")
 
 
@@ -165,7 +165,7 @@ def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
 def _release(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     """Whoever holds a question may give it up, even if they cannot answer it: else nobody could."""
     if ask.claimed_by is None and ask.delegated_to is None:
-        raise Veto("illegal", f"nobody has claimed {state}, nor was it delegated")
+        raise Veto("illegal", f"{state} is neither claimed nor delegated")
     holds = same_id(event.by.id, ask.claimed_by) or same_id(event.by.id, ask.delegated_to)
     if not holds and event.by.kind != "system":
         kept = kept_from(state, ask, event.by, draft.now)
@@ -177,7 +177,7 @@ def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     _must_be_theirs(draft, state, ask, event.by)
     to = _recipient(event)
     if same_id(to, event.by.id):
-        raise Veto("payload", f"{to} cannot delegate {state} to {to}")
+        raise Veto("payload", f"{to} cannot delegate {state} to themselves")
     # Nobody knows the roles of who is named here; they are checked when that person answers. The id is known.
     named = Actor(to, "person", frozenset(ask.roles))
     objection = kept_from_all(draft, state, named)
@@ -202,7 +202,10 @@ def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str
     earlier = () if kept_from_all(draft, state, asked, alone=True) is None else ask.delegated_by
     principals = tuple(takewhile(lambda each: not same_id(each.id, to), (*earlier, actor)))
     if len(principals) > MOST_PASSED_ON:
-        raise Veto("illegal", f"{state} has been delegated {MOST_PASSED_ON} times: {actor.id} may release it")
+        raise Veto(
+            "illegal",
+            f"{state} was delegated {MOST_PASSED_ON} times: {actor.id} can only answer or release it",
+        )
     return principals
 
 

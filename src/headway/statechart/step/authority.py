@@ -31,7 +31,7 @@ def kept_from(state: str, ask: OpenAsk, actor: Actor, now: datetime) -> Obstacle
     if is_claimed(ask, now):
         assert ask.claimed_until is not None
         return Obstacle("claimed", f"{state} is claimed by {held_by} until {ask.claimed_until.isoformat()}")
-    return Obstacle("actor", f"{state} is delegated to {held_by}, and not to {actor.id}")
+    return Obstacle("actor", f"{state} is delegated to {held_by}, not to {actor.id}")
 
 
 def answered(draft: Draft, arc: Arc) -> Iterator[tuple[Node, OpenAsk]]:

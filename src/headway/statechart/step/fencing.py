@@ -21,7 +21,7 @@ def child_changed(draft: Draft, event: Event) -> Event:
     data = event.data if isinstance(event.data, dict) else {}
     counts, errors = _counts(data), data.get("errors", 0)
     if not isinstance(errors, int) or isinstance(errors, bool):
-        raise Veto("payload", "child.changed carries a number of errors, which are new or taken back")
+        raise Veto("payload", "the errors of child.changed must be a whole number")
     children = draft.own("children")
     for status, by in counts.items():
         count = children.get(status, 0) + by
@@ -44,10 +44,10 @@ def _counts(data: dict[str, Any]) -> dict[str, int]:
     if counts is not None:
         if isinstance(counts, dict) and all(type(by) is int for by in counts.values()):
             return counts
-        raise Veto("payload", "the counts of child.changed are whole numbers to add")
+        raise Veto("payload", "the counts of child.changed must be whole numbers")
     before, after = data.get("from"), data.get("to")
     if not all(status is None or isinstance(status, str) for status in (before, after)):
-        raise Veto("payload", "child.changed carries the child's status before and after")
+        raise Veto("payload", "child.changed needs the child's status before (from) and after (to)")
     counts = {before or "new": -1}
     if after is not None:
         counts[after] = counts.get(after, 0) + 1
@@ -77,20 +77,20 @@ def admit(draft: Draft) -> Event:
     if event.name in HOLDING:
         return hold(draft, event)
     if comes_from_engine(event.name):
-        raise Veto("reserved", f"{event.name} comes from the engine only, with what it belongs to")
+        raise Veto("reserved", f"only the engine may send {event.name}")
     return event if event.ref is None else _belonging(draft, event)
 
 
 def _check_name(event: Event) -> None:
     if type(event.name) is not str or not event.name:
-        raise InputError(f"an event has a name, not {shown(event.name)}")
+        raise InputError(f"the name of an event must be a string that is not empty, not {shown(event.name)}")
     if len(event.name) > LONGEST_NAME or not event.name.isprintable():
-        raise InputError(f"an event's name is printable and at most {LONGEST_NAME} characters long")
+        raise InputError(f"the name of an event must be printable and have at most {LONGEST_NAME} characters")
 
 
 def _must_be_own(event: Event) -> None:
     if event.by.kind not in OWN_KINDS:
-        raise Veto("actor", f"{event.name} comes from the engine or a worker, not from {event.by.id}")
+        raise Veto("actor", f"only the engine or a worker may send {event.name}, not {event.by.id}")
 
 
 def _timer(draft: Draft, event: Event) -> Event:
@@ -132,7 +132,7 @@ def _to_ask(draft: Draft, event: Event, state: str, ask: OpenAsk) -> Event:
         return replace(event, name=f"answer.{state}")
     if event.name not in node.answers:
         answers = ", ".join(node.answers)
-        raise Veto("illegal", f"{event.name} is no answer to {state}; these are: {answers}")
+        raise Veto("illegal", f"{event.name} is not an answer to {state}; its answers are {answers}")
     return event
 
 
@@ -147,7 +147,7 @@ def _late(draft: Draft, event: Event) -> Event:
             draft.finished = True
             return event
     code: Code = "late" if asked else "stale"
-    raise Veto(code, f"{event.name} answers {event.ref}, which is no longer open")
+    raise Veto(code, f"{event.name} came too late: {event.ref} is no longer open")
 
 
 def _answers(node: Node, event: Event) -> bool:

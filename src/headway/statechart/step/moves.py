@@ -327,7 +327,7 @@ def computed_status(draft: Draft) -> Node:
             raise Veto("fault", f"the rule of {node.id} failed: {error}") from error
         if holds:
             return node
-    raise Veto("fault", "no rule computes a status from these facts")
+    raise Veto("fault", "no rule gives a status for these facts")
 
 
 def _compute(draft: Draft, arcs: list[Arc]) -> None:

@@ -140,7 +140,7 @@ def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether an event from outside passes what comes before the guards; says why when it does not."""
     if arc.by and not may_fire(draft, arc, event):
         wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
+        _object(draft, arc, "actor", f"{arc.name} needs the role {wanted}; {_described(event)}")
         return False
     if draft.asks and not _is_open_to(draft, arc, event):
         return False
@@ -162,7 +162,7 @@ def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether the questions that a transition answers are still to be answered, and by this sender."""
     source = arc.source
     if is_overdue(draft, source.id) and any(node is source for node, _ in answered(draft, arc)):
-        _object(draft, arc, "late", f"{source.id} could be answered until its deadline, which has passed")
+        _object(draft, arc, "late", f"the deadline of {source.id} has passed")
         return False
     kept = held_against(draft, arc, event.by)
     if kept is not None:
@@ -171,8 +171,7 @@ def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
 
 
 def _described(event: Event) -> str:
-    roles = ", ".join(sorted(event.by.roles))
-    return f"{event.by.id} ({roles})" if roles else f"{event.by.id} (no role)"
+    return f"{event.by.id} has {', '.join(sorted(event.by.roles)) or 'no role'}"
 
 
 def _fits(draft: Draft, arc: Arc, event: Event, kind: DataType) -> bool:
@@ -199,7 +198,7 @@ def verdict(draft: Draft, name: str, guard: object) -> Obstacle | None:
     if isinstance(answer, No):
         return Obstacle("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]
-    return Obstacle("guard", f"not so: {said}" if said else f"{name} says no")
+    return Obstacle("guard", f"condition not met: {said}" if said else f"the guard {name} does not hold")
 
 
 def _formula_verdict(draft: Draft, guard: Expression) -> Obstacle | None:

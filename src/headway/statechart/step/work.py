@@ -68,7 +68,7 @@ def open_work(draft: Draft, event: Event) -> tuple[str, OpenWork]:
                 message = f"attempt {event.attempt} of {work.id} is over; attempt {work.attempt} is under way"
                 raise Veto("stale", message)
             return state, work
-    raise Veto("stale", f"the work {event.ref} is no longer wanted")
+    raise Veto("stale", f"the work {event.ref} is no longer open")
 
 
 def work_done(draft: Draft, event: Event) -> Event:
@@ -123,7 +123,7 @@ def _failure(run: model.Run, event: Event) -> tuple[Event, str]:
         code = CAUSES[cause](run)
         event = replace(event, data={**data, "code": code})
     if not isinstance(code, str) or not code or "." in code:
-        raise Veto("payload", "work.failed carries a code: a word without dots")
+        raise Veto("payload", "work.failed needs a code: one word without dots")
     return event, code
 
 
@@ -139,9 +139,9 @@ def work_progress(draft: Draft, event: Event) -> Event:
     data = event.data if isinstance(event.data, dict) else {}
     fraction, counted = data.get("fraction"), data.get("counters", {})
     if not isinstance(fraction, (int, float)) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
-        raise Veto("payload", "work.progress carries a fraction from 0 to 1")
+        raise Veto("payload", "work.progress needs a fraction from 0 to 1")
     if not isinstance(counted, dict) or not all(type(amount) is int for amount in counted.values()):
-        raise Veto("payload", "the counters of work.progress are whole numbers to add")
+        raise Veto("payload", "the counters of work.progress must be whole numbers")
     if counted:
         counters = draft.own("counters")
         for name, amount in counted.items():

@@ -185,7 +185,9 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
             if node is None or not node.atomic:
                 problems.append(_homeless(state, name, node))
             elif node.kind == "final" and old.nodes[state].kind != "final":
-                problems.append(f"{state} goes to {name}, which is final: a life ends by an event")
+                problems.append(
+                    f"{state} goes to {name}, which is final: an instance ends by an event, not by an upgrade"
+                )
             else:
                 came.setdefault(name, state)
     if not problems and not new.computed:

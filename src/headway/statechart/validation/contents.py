@@ -30,7 +30,7 @@ def context(index: ModelIndex) -> Found:
             yield "", f"the context {name} holds no fields: it is of the type {kind}"
         fields = shape.get("properties")
         for field in sorted(TAKEN.intersection(fields) if isinstance(fields, Mapping) else ()):
-            yield "", f"the field {field} of the context has a name of the engine's own: choose another"
+            yield "", f"the name of the context field {field} is reserved for the engine: choose another"
 
 
 def templates(index: ModelIndex, fields: frozenset[str]) -> Found:
@@ -95,13 +95,13 @@ def expressions(index: ModelIndex) -> Found:
         try:
             parse(text)
         except ExpressionError as error:
-            yield place, f"{text!r} is no expression: {error}"
+            yield place, f"{text!r} is not an expression: {error}"
     for place, action in deep_actions(index):
         for location in PLACES.get(type(action), _none)(action):
             try:
                 parse_location(location or "")
             except ExpressionError as error:
-                yield place, f"{location!r} is no place to write to: {error}"
+                yield place, f"{location!r} cannot be assigned to: {error}"
 
 
 def _texts(index: ModelIndex) -> Iterator[tuple[str, str]]:

@@ -25,17 +25,17 @@ def numbers(index: ModelIndex) -> Found:
             yield from _ask_limits(state.id, state.ask)
         low, high = state.progress or (0, WHOLE)
         if not 0 <= low <= high <= WHOLE:
-            yield state.id, f"{state.id} has progress {state.progress}: it is a range within 0 to 100"
+            yield state.id, f"{state.id} has progress {state.progress}: it must be a range within 0 to 100"
         if state.kind in LEAVES - {"atomic"} and (state.run or state.ask):
-            yield state.id, f"{state.id} is {kind_name(state.kind)}: nothing runs in it and nobody is asked"
+            yield state.id, f"{state.id} is {kind_name(state.kind)} and cannot have run= or ask="
 
 
 def _settings(whole: model.Model) -> Found:
     if whole.version < 1:
-        yield "", f"the version is a whole number from 1 on, not {whole.version}"
+        yield "", f"the version must be a whole number of at least 1, not {whole.version}"
     for word, number in (("max_depth", whole.max_depth), ("max_children", whole.max_children)):
         if number is not None and number < 0:
-            yield "", f"{word}= is at least 0, not {number}"
+            yield "", f"{word}= must be at least 0, not {number}"
     for role, number in whole.staff.items():
         if number < 0:
             yield "", f"staff= counts people: {role} cannot be {number}"
@@ -51,12 +51,18 @@ def durations(index: ModelIndex) -> Found:
         given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
         for time in given:
             if time is not None and not 0 <= time <= LONGEST:
-                yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
+                yield state.id, f"{state.id} has a time of {time} ms: it must be between 0 and 100 years"
     for row in index.whole.transitions:
         if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
-            yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
+            yield (
+                f"{row.name}@{row.source}",
+                f"{row.name} has a delay of {row.after} ms, which is too short or too long",
+            )
         if row.after is not None and not (row.events and row.events[0].startswith("after.")):
-            yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
+            yield (
+                f"{row.name}@{row.source}",
+                f"{row.name} has a delay and waits for {', '.join(row.events)}: use one of them",
+            )
 
 
 def timers(index: ModelIndex) -> Found:
@@ -65,7 +71,7 @@ def timers(index: ModelIndex) -> Found:
     for row in index.whole.transitions if index.native else ():
         for event in row.events if row.after is not None else ():
             if (row.source, event) in seen:
-                yield f"{row.name}@{row.source}", f"two timers of {row.source} come as {event}"
+                yield f"{row.name}@{row.source}", f"two timers of {row.source} send {event}"
             seen.add((row.source, event))
 
 
@@ -77,12 +83,15 @@ def _run_limits(place: str, run: model.Run) -> Found:
     codes = (*run.errors, run.timeout_code, run.lost_code, *(code for each in run.retry for code in each.on))
     for code in dict.fromkeys(codes):
         if not code or "." in code:
-            yield place, f"{place}: {code!r} is no error code (a word without dots)"
+            yield place, f"{place}: {code!r} is not an error code (one word without dots)"
     if run.lost is not None and not 0 <= run.lost <= model.LARGEST_LIMIT:
-        yield place, f"{place} may be lost {run.lost} times: it lies between 0 and {model.LARGEST_LIMIT:,}"
+        yield place, f"{place} has lost={run.lost}: it must be between 0 and {model.LARGEST_LIMIT:,}"
     for policy in run.retry:
         if policy.times is not None and policy.times < 0:
-            yield place, f"{place} retries {policy.times} times: a whole number, or None for ever"
+            yield (
+                place,
+                f"{place} retries {policy.times} times: it must be a whole number, or None for no limit",
+            )
         if not 0 <= policy.jitter <= 1 or not 1 <= policy.factor <= STEEPEST:
             yield place, f"{place} retries with jitter outside 0 to 1, or a factor outside 1 to {STEEPEST}"
     general = [index for index, policy in enumerate(run.retry) if not policy.on]
@@ -95,18 +104,21 @@ def _shared_limits(place: str, run: model.Run) -> Found:
         if limit is None:
             continue
         if not limit.key:
-            yield place, f"{place} has a {word} limit without a key: say of= what"
+            yield place, f"{place} has a {word} limit without a key: give it of="
         if isinstance(limit.most, str) and not model.FIELD.fullmatch(limit.most):
-            yield place, f"{place} has a {word} limit of {limit.most!r}: a number, or one field as {{field}}"
+            yield (
+                place,
+                f"{place} has a {word} limit of {limit.most!r}: use a number, or one field as {{field}}",
+            )
         if isinstance(limit.most, int) and not 1 <= limit.most <= model.LARGEST_LIMIT:
             yield (
                 place,
-                f"{place} has a {word} limit of {limit.most}: it lies between 1 and {model.LARGEST_LIMIT:,}",
+                f"{place} has a {word} limit of {limit.most}: use 1 to {model.LARGEST_LIMIT:,}",
             )
     if run.concurrency is not None and run.concurrency.per is not None:
-        yield place, f"{place} limits how much runs at once, which has no per=: for that there is rate="
+        yield place, f"{place} has concurrency= with per=: use rate= for a limit per time"
     if run.rate is not None and not run.rate.per:
-        yield place, f"{place} has a rate without a time: say per= how long"
+        yield place, f"{place} has a rate limit without a time: give it per="
     if run.affinity == "":
         yield place, f"{place} has an affinity without a key"
 

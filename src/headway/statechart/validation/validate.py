@@ -61,14 +61,14 @@ def _tree(index: ModelIndex) -> Found:
             yield state.id, f"two states are called {state.id}"
         seen.add(state.id)
         if not (_STATE_NAME if index.native else _SCXML_NAME).fullmatch(state.id):
-            yield state.id, f"{state.id!r} is no name for a state (no spaces, none of . / , ; | * @)"
+            yield state.id, f"{state.id!r} is not a valid name for a state (no spaces, none of . / , ; | * @)"
         parent = state.parent or model.ROOT
         if parent not in depth:
-            yield state.id, f"{state.id} stands before its parent {parent}, or that does not exist"
+            yield state.id, f"{state.id} is listed before its parent {parent}, or {parent} does not exist"
             continue
         depth.setdefault(state.id, depth[parent] + 1)
         if depth[state.id] > DEEPEST_STATES:
-            yield state.id, f"{state.id} lies deeper than {DEEPEST_STATES} levels"
+            yield state.id, f"{state.id} is nested more than {DEEPEST_STATES} levels deep"
 
 
 def _document_order(index: ModelIndex) -> Found:
@@ -78,7 +78,7 @@ def _document_order(index: ModelIndex) -> Found:
         while stack and stack[-1] != state.parent:
             stack.pop()
         if state.parent is not None and not stack:
-            yield state.id, f"{state.id} does not stand with the other children of {state.parent}"
+            yield state.id, f"{state.id} is not listed with the other children of {state.parent}"
             return
         stack.append(state.id)
 
@@ -100,8 +100,8 @@ def _kinds(index: ModelIndex) -> Found:
 def _initial(index: ModelIndex) -> Found:
     whole = index.whole
     if whole.computed is None and index.native and len(whole.initial) != 1:
-        said = "several states say" if whole.initial else "no outermost state says"
-        yield (whole.initial or ("",))[-1], f"{said} initial=True: a life begins in exactly one"
+        said = "several outermost states have" if whole.initial else "no outermost state has"
+        yield (whole.initial or ("",))[-1], f"{said} initial=True: exactly one must have it"
     for name in whole.initial:
         yield from _known(index, "", name, "the first state")
     if not index.native:
@@ -112,10 +112,13 @@ def _initial(index: ModelIndex) -> Found:
         for name in state.initial:
             yield from _known(index, state.id, name, f"the first state of {state.id}")
             if not _lies_in(index, name, state.parent if state.kind in HISTORY else state.id):
-                yield state.id, f"{name} cannot be first in {state.id}: it lies elsewhere"
+                yield state.id, f"{name} cannot be the initial state of {state.id}: it is not inside it"
             first = index.states.get(name)
             if state.kind in HISTORY and first is not None and first.kind in HISTORY:
-                yield state.id, f"{state.id} leads to {name}, which remembers nothing either: name a state"
+                yield (
+                    state.id,
+                    f"the default of {state.id} is {name}, which is a history state too: name another state",
+                )
         firsts = [name for name in state.initial if name in index.states]
         if index.native and state.kind == "compound" and len(firsts) > 1:
             yield state.id, f"{' and '.join(firsts)} both say initial=True in {state.id}"
@@ -140,12 +143,12 @@ def _transitions(index: ModelIndex) -> Found:
         place = f"{row.name}@{row.source}"
         yield from _ends(index, place, row)
         if row.excludes and row.source != model.ROOT:
-            yield place, f"{row.name} has but=, which goes with any_live only"
+            yield place, f"{row.name} has but=, which only any_live takes"
         if len(row.targets) > 1:
             yield from _orthogonal(index, place, row.name, row.targets)
         for event in row.events:
             if not _EVENT_NAME.fullmatch(event):
-                yield place, f"{event!r} is no name for an event"
+                yield place, f"{event!r} is not a valid name for an event"
         if index.native:
             yield from _own_events(index, place, row)
 
@@ -157,7 +160,7 @@ def _ends(index: ModelIndex, place: str, row: model.Transition) -> Found:
         yield from _known(index, place, target, f"a state of {row.name}")
     source = index.states.get(row.source)
     if source is not None and source.kind in HISTORY:
-        yield place, f"{row.name} leaves the history state {source.id}, in which nothing ever is"
+        yield place, f"{row.name} leaves the history state {source.id}, which is never active"
     if source is not None and source.kind == "final":
         yield place, f"{row.name} leaves {source.id}, which is final"
 
@@ -185,7 +188,7 @@ def _own_events(index: ModelIndex, place: str, row: model.Transition) -> Found:
     for event in row.events:
         first, _, rest = event.partition(".")
         if event in {"timer", "work.done", "work.failed", "work.progress"}:
-            yield place, f"{row.name}: the event {event} is the engine's own"
+            yield place, f"{row.name}: the event {event} is reserved for the engine"
         elif first == "after" and row.after is not None:
             continue
         elif comes_from_engine(event) and event != "child.changed" and not _promised(index, event):
@@ -218,7 +221,7 @@ def _why_never(first: str, rest: str) -> str:
         "error": "its state has no run=",
         "deadline": f"{name} has no ask with a deadline",
         "answer": f"{name} has no ask",
-    }.get(first, f"names that begin with {first}. are the engine's own")
+    }.get(first, f"names that begin with {first}. are reserved for the engine")
 
 
 def _duties(index: ModelIndex) -> Found:
@@ -231,7 +234,7 @@ def _duties(index: ModelIndex) -> Found:
                 hint = suggestion(earlier, known)
                 yield place, f"{row.name} is distinct_from {earlier!r}, which does not exist{hint}"
         if not 1 <= row.quorum <= LARGEST_QUORUM:
-            yield place, f"{row.name} has a quorum of {row.quorum}: it lies between 1 and {LARGEST_QUORUM}"
+            yield place, f"{row.name} has a quorum of {row.quorum}: it must be between 1 and {LARGEST_QUORUM}"
         if index.native and not any(map(comes_from_people, row.events)):
             yield from _unheeded(place, row)
     if index.whole.cancel is not None and index.whole.cancel not in names:
@@ -249,7 +252,7 @@ def _unheeded(place: str, row: model.Transition) -> Found:
         "no_agent": row.no_agent,
     }
     for word in (word for word, value in given.items() if value):
-        yield place, f"{row.name} has {word}=, which nobody heeds: only the engine fires it"
+        yield place, f"{row.name} has {word}=, which has no effect: only the engine fires it"
 
 
 def _computed(index: ModelIndex) -> Found:
@@ -285,7 +288,7 @@ def _destinations(index: ModelIndex, said: str, upgrade: model.Upgrade) -> Itera
         for name in () if isinstance(to, model.Named) else to:
             yield from (each for _, each in _known(index, "", name, f"{said}: where {state} goes"))
             if name in index.states and index.states[name].kind == "final" and name != state:
-                yield f"{said} ends instances in {name}: a life ends by an event, not by an upgrade"
+                yield f"{said} ends instances in {name}: an instance ends by an event, not by an upgrade"
     for name in upgrade.restarts:
         yield from (each for _, each in _known(index, "", name, f"{said}: a state that restarts"))
         if name in index.states and index.states[name].run is None:
