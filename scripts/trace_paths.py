@@ -2,7 +2,7 @@
 
     .venv/bin/python scripts/trace_paths.py
 
-Each path runs warm on a SQLite file, in one process. Functions and files are those that run on the event loop's
+Each path runs warm on a SQLite file, in one process. Functions and files are those that run on the loop's
 thread; a call to the store comes from outside of `headway.store`. Milliseconds are the median of untraced
 repetitions.
 """
