@@ -10,7 +10,7 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.statechart.chart import Charted
 from headway.statechart.snapshot import Event, Snapshot
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.testing import FakeClock
 from headway.testing.store_contract.place import Place
 from headway.worker.handlers import Handlers

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from headway.codec import replace
-from headway.store.port import Changes, Found, Reads, Store
+from headway.store.port import Store
 from headway.store.rows import InstanceRow
+from headway.store.unit import Changes, Found, Reads
 from headway.testing.store_contract.place import AT, INSTANCE
 
 KEY = ("acme", "i1")

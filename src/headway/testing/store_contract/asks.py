@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import AskQuery, Store
+from headway.store.port import Store
+from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow
 from headway.testing.store_contract.acts import writing
 from headway.testing.store_contract.place import ANY_TEXT, ASK, AT, LONG_AGO, NEVER
@@ -83,7 +84,7 @@ QUERIES: list[tuple[dict[str, Any], str]] = [
 
 async def inbox(store: Store, *roles: str, person: str | None = None) -> str:
     """The asks somebody finds."""
-    return "".join(row.id for row in await store.asks(AskQuery("acme", roles=roles, person=person)))
+    return "".join(row.id for row in await store.asks.page(AskQuery("acme", roles=roles, person=person)))
 
 
 @pytest.mark.mission("ENG-8", "ENG-17")
@@ -94,8 +95,8 @@ class AsksContract:
     async def test_an_ask_comes_back_as_it_went_in(self, store: Store, row: AskRow) -> None:
         """Every column survives, alone and in a list."""
         await store.run(writing(asks=[row]))
-        assert await store.ask((row.tenant, row.id)) == row
-        assert await store.asks(AskQuery(row.tenant)) == [row]
+        assert await store.asks.get((row.tenant, row.id)) == row
+        assert await store.asks.page(AskQuery(row.tenant)) == [row]
 
     @pytest.mark.parametrize(("wanted", "ids"), QUERIES, ids=str)
     @pytest.mark.mission("ENG-14")
@@ -104,20 +105,20 @@ class AsksContract:
     ) -> None:
         """Every filter, alone and with others, the oldest first, of one tenant."""
         await store.run(writing(asks=OPENED, asks_closed=CLOSED))
-        rows = await store.asks(AskQuery("acme", **wanted))
+        rows = await store.asks.page(AskQuery("acme", **wanted))
         assert "".join(row.id for row in rows) == ids
 
     async def test_what_is_not_there_is_not_found(self, store: Store) -> None:
         """Neither an unknown ask nor another tenant's."""
         await store.run(writing(asks=[ASK]))
-        assert await store.ask(("other", "a1")) is None
-        assert await store.ask(("acme", "none")) is None
+        assert await store.asks.get(("other", "a1")) is None
+        assert await store.asks.get(("acme", "none")) is None
 
     async def test_a_claim_is_kept_and_hides_nothing(self, store: Store) -> None:
         """The row says who has taken it on and until when; it stays open for the same roles."""
         await store.run(writing(asks=[ASK]))
         await store.run(writing(asks_changed=[CLAIMED]))
-        assert await store.ask(KEY) == ask(
+        assert await store.asks.get(KEY) == ask(
             roles=("manager",), claimed_by="ann", claimed_until=CLAIMED.claimed_until
         )
         assert [await inbox(store, role) for role in ("manager", "chief")] == ["a1", ""]
@@ -134,7 +135,7 @@ class AsksContract:
         await store.run(writing(asks_changed=[AskChange("acme", "a1", roles=("chief", "board"))]))
         assert await inbox(store, person="eve") == ""
         assert [await inbox(store, role) for role in ("manager", "chief", "board")] == ["", "a1", "a1"]
-        assert await store.ask(KEY) == ask(roles=("chief", "board"))
+        assert await store.asks.get(KEY) == ask(roles=("chief", "board"))
 
     async def test_a_closed_ask_is_out_of_every_inbox(self, store: Store) -> None:
         """It can still be read, with how it ended and who had taken it on."""
@@ -142,7 +143,7 @@ class AsksContract:
         await store.run(writing(asks_closed=[CLOSING]))
         assert await inbox(store, "manager", "chief") == "a2"
         assert await inbox(store) == "a2"
-        assert await store.ask(KEY) == ask(
+        assert await store.asks.get(KEY) == ask(
             roles=("manager",),
             claimed_by="ann",
             claimed_until=CLAIMED.claimed_until,
@@ -150,7 +151,7 @@ class AsksContract:
             closed_by=CLOSING.closed_by,
             closed_event="approve",
         )
-        assert len(await store.asks(AskQuery("acme", open=False))) == 1
+        assert len(await store.asks.page(AskQuery("acme", open=False))) == 1
 
     @pytest.mark.parametrize("stored", [True, False], ids=["stored", "new"])
     async def test_what_happens_to_an_ask_in_one_unit_adds_up(self, store: Store, *, stored: bool) -> None:
@@ -159,7 +160,7 @@ class AsksContract:
             await store.run(writing(asks=[ASK]))
         opened = [] if stored else [ASK]
         await store.run(writing(asks=opened, asks_changed=[CLAIMED, DELEGATED]))
-        assert await store.ask(KEY) == ask(roles=("manager",), delegated_to="bob")
+        assert await store.asks.get(KEY) == ask(roles=("manager",), delegated_to="bob")
         assert await inbox(store, "manager", "chief", person="bob") == "a1"
         assert await inbox(store, "manager", "chief") == ""
 
@@ -172,7 +173,7 @@ class AsksContract:
             await store.run(writing(asks=[ASK]))
         opened = [] if stored else [ASK]
         await store.run(writing(asks=opened, asks_changed=[DELEGATED], asks_closed=[CLOSING]))
-        row = await store.ask(KEY)
+        row = await store.asks.get(KEY)
         assert row
         assert (row.delegated_to, row.closed_at) == ("bob", CLOSING.closed_at)
         assert await inbox(store, "manager", "chief", person="bob") == ""
@@ -186,9 +187,9 @@ class AsksContract:
         """What comes after the closing changes nothing, and opens nothing."""
         await store.run(writing(asks=[ASK]))
         await store.run(writing(asks_closed=[CLOSING]))
-        ended = await store.ask(KEY)
+        ended = await store.asks.get(KEY)
         await store.run(writing(**late))
-        assert await store.ask(KEY) == ended
+        assert await store.asks.get(KEY) == ended
         assert await inbox(store, "manager", "chief", person="bob") == ""
 
     @pytest.mark.mission("ENG-14")
@@ -198,9 +199,9 @@ class AsksContract:
         await store.run(writing(asks=[ask(roles=("manager", "clerk")), ask("a2", opened_at=AT + SECOND)]))
         renewed = ask(roles=("clerk", "chief"), state="check", form='{"x":1}', deadline=AT + SECOND)
         await store.run(writing(asks_renewed=[renewed]))
-        assert await store.ask(KEY) == renewed
+        assert await store.asks.get(KEY) == renewed
         for role, ids in (("manager", ["a2"]), ("clerk", ["a1"]), ("chief", ["a1", "a2"])):
-            found = await store.asks(AskQuery(tenant="acme", roles=(role,)))
+            found = await store.asks.page(AskQuery(tenant="acme", roles=(role,)))
             assert [each.id for each in found] == ids
 
     @pytest.mark.mission("ENG-19")
@@ -210,9 +211,9 @@ class AsksContract:
         """An ask is always opened before it is renewed, so the renewal has the last word."""
         renewed = ask(roles=("chief",), form='{"x":1}')
         await store.run(writing(asks=[ask()], asks_renewed=[renewed]))
-        assert await store.ask(KEY) == renewed
+        assert await store.asks.get(KEY) == renewed
         for role, ids in (("chief", ["a1"]), ("manager", [])):
-            found = await store.asks(AskQuery(tenant="acme", roles=(role,)))
+            found = await store.asks.page(AskQuery(tenant="acme", roles=(role,)))
             assert [each.id for each in found] == ids
 
     async def test_a_renewed_ask_can_be_changed_and_closed_in_the_same_unit(self, store: Store) -> None:
@@ -221,9 +222,9 @@ class AsksContract:
         renewed = [ask(roles=("chief",)), ask("a2", roles=("chief",))]
         closing = replace(CLOSING, id="a2")
         await store.run(writing(asks_renewed=renewed, asks_changed=[DELEGATED], asks_closed=[closing]))
-        assert [each.id for each in await store.asks(AskQuery(tenant="acme", person="bob"))] == ["a1"]
+        assert [each.id for each in await store.asks.page(AskQuery(tenant="acme", person="bob"))] == ["a1"]
         for role in ("manager", "chief"):
-            assert not await store.asks(AskQuery(tenant="acme", roles=(role,)))
+            assert not await store.asks.page(AskQuery(tenant="acme", roles=(role,)))
 
     @pytest.mark.mission("ENG-19")
     async def test_a_closed_ask_that_is_renewed_is_open_again(self, store: Store) -> None:
@@ -231,8 +232,8 @@ class AsksContract:
         await store.run(writing(asks=[ask()]))
         await store.run(writing(asks_closed=[CLOSING]))
         await store.run(writing(asks_renewed=[ask()]))
-        assert await store.ask(KEY) == ask()
-        assert [each.id for each in await store.asks(AskQuery(tenant="acme", roles=ASK.roles))] == ["a1"]
+        assert await store.asks.get(KEY) == ask()
+        assert [each.id for each in await store.asks.page(AskQuery(tenant="acme", roles=ASK.roles))] == ["a1"]
 
     async def test_an_ask_of_another_tenant_stays_as_it_is(self, store: Store) -> None:
         """Asks with one id in two tenants are two asks."""
@@ -240,7 +241,7 @@ class AsksContract:
         await store.run(writing(asks=[ASK, theirs]))
         await store.run(writing(asks_changed=[DELEGATED]))
         await store.run(writing(asks_closed=[CLOSING]))
-        assert await store.asks(AskQuery("other", roles=("manager",))) == [theirs]
+        assert await store.asks.page(AskQuery("other", roles=("manager",))) == [theirs]
 
     @pytest.mark.mission("ENG-14")
     @pytest.mark.parametrize(
@@ -256,9 +257,9 @@ class AsksContract:
         for tenant, opened_at in (("Before", LONG_AGO), ("later", AT + 9 * SECOND)):
             rows += [ask(name, tenant=tenant, opened_at=opened_at) for name in "bx"]
         await store.run(writing(asks=rows))
-        found = await store.asks(AskQuery("acme", after="b", **wanted))
+        found = await store.asks.page(AskQuery("acme", after="b", **wanted))
         assert [row.id for row in found] == ["c", "d"]
-        assert not await store.asks(AskQuery("acme", after="x", **wanted))
+        assert not await store.asks.page(AskQuery("acme", after="x", **wanted))
 
     @pytest.mark.mission("ENG-14")
     async def test_an_ask_that_is_passed_on_keeps_its_place(self, store: Store) -> None:
@@ -268,7 +269,7 @@ class AsksContract:
         await store.run(writing(asks=[ask(name, opened_at=AT + n * SECOND) for n, name in enumerate("xyz")]))
         await store.run(writing(asks_changed=[AskChange("acme", name, roles=("board",)) for name in "zyx"]))
         pages = [
-            await store.asks(AskQuery("acme", roles=("board",), after=after, limit=1))
+            await store.asks.page(AskQuery("acme", roles=("board",), after=after, limit=1))
             for after in (None, "x", "y", "z")
         ]
         assert ["".join(row.id for row in page) for page in pages] == ["x", "y", "z", ""]
@@ -277,7 +278,7 @@ class AsksContract:
         """Also when asks are opened and closed while it reads."""
         await store.run(writing(asks=[ask(f"{9 - n}", opened_at=AT + n * SECOND) for n in range(6)]))
         seen: list[str] = []
-        while page := await store.asks(
+        while page := await store.asks.page(
             AskQuery("acme", roles=("manager", "chief"), after=seen[-1] if seen else None, limit=2)
         ):
             seen += [row.id for row in page]

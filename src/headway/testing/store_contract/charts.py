@@ -24,22 +24,22 @@ class ChartsContract:
 
     async def test_charts_come_by_name_and_version(self, store: Store) -> None:
         """Every column survives, and versions are numbers, not words."""
-        assert await store.charts() == []
+        assert await store.charts.all() == []
         ninth = replace(OTHER, version=9)
-        await store.keep_charts([CHART, OTHER, OLDER, ninth])
-        assert await store.charts() == [ninth, OTHER, OLDER, CHART]
+        await store.charts.keep([CHART, OTHER, OLDER, ninth])
+        assert await store.charts.all() == [ninth, OTHER, OLDER, CHART]
 
     async def test_a_version_that_is_there_stays_as_it_is(self, store: Store) -> None:
         """Who stores it again, with others, changes nothing of it, not even when many do so at once."""
-        await store.keep_charts([CHART])
+        await store.charts.keep([CHART])
         changed = replace(CHART, hash="other", document="{}", stored_at=NEVER)
-        await asyncio.gather(*(store.keep_charts([OLDER, changed]) for _ in range(5)))
-        await store.keep_charts([])
-        assert await store.charts() == [OLDER, CHART]
+        await asyncio.gather(*(store.charts.keep([OLDER, changed]) for _ in range(5)))
+        await store.charts.keep([])
+        assert await store.charts.all() == [OLDER, CHART]
 
     async def test_a_version_can_be_replaced(self, store: Store) -> None:
         """The one that is there goes, others stay; where there was none there is one now."""
-        await store.keep_charts([OLDER])
+        await store.charts.keep([OLDER])
         for row in (CHART, replace(CHART, hash="other", document="{}", stored_at=NEVER)):
-            await store.replace_chart(row)
-            assert await store.charts() == [OLDER, row]
+            await store.charts.replace(row)
+            assert await store.charts.all() == [OLDER, row]

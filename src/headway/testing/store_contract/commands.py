@@ -12,13 +12,16 @@ import pytest
 from headway.errors import StoreError
 from headway.store.commands import (
     ClaimWork,
+    Command,
     DiscardLetters,
     HastenWork,
     LookUpInstances,
     RedriveLetters,
 )
-from headway.store.port import Changes, Claim, Command, Found, LetterQuery, Reads, Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import Claim, LetterQuery, WorkQuery
 from headway.store.rows import RequestRow
+from headway.store.unit import Changes, Found, Reads
 from headway.testing.store_contract.acts import found, writing
 from headway.testing.store_contract.letters import keep
 from headway.testing.store_contract.place import INSTANCE, KNOWN, LONG_AGO, NEVER, REQUEST, letter, work
@@ -76,7 +79,7 @@ class Careful(Commanding):
 
 async def claimed(store: Store) -> list[str]:
     """The work that somebody holds."""
-    return [row.id for row in await store.work(WorkQuery("acme", leased=True))]
+    return [row.id for row in await store.work.page(WorkQuery("acme", leased=True))]
 
 
 class CommandsContract:
@@ -97,8 +100,8 @@ class CommandsContract:
         [rows, *rest] = unit.results
         assert [(row.id, row.worker) for row in rows] == [("w1", "w")]
         assert rest == [[("acme", "w2")], 1, 1, [INSTANCE]]
-        assert [(row.id, row.dead) for row in await store.letters(LetterQuery("a"))] == [("m1", False)]
-        assert [row.id for row in await store.claim_work(CLAIM.claim)] == ["w2"]
+        assert [(row.id, row.dead) for row in await store.letters.page(LetterQuery("a"))] == [("m1", False)]
+        assert [row.id for row in await store.work.claim(CLAIM.claim)] == ["w2"]
 
     async def test_what_a_command_has_written_goes_with_the_unit(self, store: Store) -> None:
         """A unit that breaks after its commands leaves nothing of them."""
@@ -108,7 +111,7 @@ class CommandsContract:
         with pytest.raises(ValueError, match="not after all"):
             await store.run(Unsure(CLAIM, discard))
         assert await claimed(store) == []
-        assert len(await store.letters(LetterQuery("a"))) == 1
+        assert len(await store.letters.page(LetterQuery("a"))) == 1
 
     async def test_a_command_is_undone_when_its_unit_collides(self, store: Store) -> None:
         """A request id that has an answer already is not written, and so nothing else is."""

@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Changes, LetterQuery, Reads, Settlement, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery, Settlement
 from headway.store.rows import Cursor
+from headway.store.unit import Changes, Reads
 from headway.testing.clock import FakeClock
 from headway.testing.store_contract.acts import Blind, found, writing
 from headway.testing.store_contract.limits import timed
@@ -90,48 +92,48 @@ class DurationsContract:
     async def test_a_name_is_held_until_the_end_of_its_lease(self, place: Place) -> None:
         """Nobody else gets it before, and anybody at that time."""
         async with minute(place) as at:
-            await at.store.hold([NAME], "w1", MINUTE)
+            await at.store.leases.hold([NAME], "w1", MINUTE)
             at.almost()
-            assert await at.store.hold([NAME], "w2", MINUTE) == []
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == []
             at.exactly()
-            assert await at.store.hold([NAME], "w2", MINUTE) == [NAME]
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == [NAME]
 
     @pytest.mark.mission("ENG-10")
     async def test_an_extended_name_is_held_from_then_on(self, place: Place) -> None:
         """An extension at the last moment lasts for the whole lease."""
         async with minute(place) as at:
-            await at.store.hold([NAME], "w1", MINUTE)
+            await at.store.leases.hold([NAME], "w1", MINUTE)
             at.almost()
-            assert await at.store.hold([NAME], "w1", MINUTE) == [NAME]
+            assert await at.store.leases.hold([NAME], "w1", MINUTE) == [NAME]
             at.almost_again()
-            assert await at.store.hold([NAME], "w2", MINUTE) == []
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == []
             at.exactly_again()
-            assert await at.store.hold([NAME], "w2", MINUTE) == [NAME]
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == [NAME]
 
     @pytest.mark.mission("ENG-5")
     async def test_a_consumer_settles_until_the_end_of_its_lease(self, place: Place) -> None:
         """From then on what it has done counts for nothing, even if nobody has taken its place."""
         async with minute(place) as at:
-            await at.store.hold([("", CONSUMER)], "n1", MINUTE)
+            await at.store.leases.hold([("", CONSUMER)], "n1", MINUTE)
             at.almost()
-            assert await at.store.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
+            assert await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
             at.exactly()
-            assert not await at.store.settle(Settlement(CONSUMER, "n1", Cursor(2, 2), (letter(),)))
-            assert await at.store.consumer(CONSUMER) == Cursor(1, 1)
-            assert not await at.store.letters(LetterQuery())
+            assert not await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(2, 2), (letter(),)))
+            assert await at.store.messages.consumer(CONSUMER) == Cursor(1, 1)
+            assert not await at.store.letters.page(LetterQuery())
 
     @pytest.mark.mission("ENG-5")
     async def test_a_consumer_is_retired_from_the_end_of_its_lease_on(self, place: Place) -> None:
         """As long as somebody delivers for it, it stays."""
         async with minute(place) as at:
-            await at.store.hold([("", CONSUMER)], "n1", MINUTE)
-            await at.store.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
+            await at.store.leases.hold([("", CONSUMER)], "n1", MINUTE)
+            await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
             at.almost()
-            assert not await at.store.retire(CONSUMER)
-            assert await at.store.consumer(CONSUMER) == Cursor(1, 1)
+            assert not await at.store.messages.retire(CONSUMER)
+            assert await at.store.messages.consumer(CONSUMER) == Cursor(1, 1)
             at.exactly()
-            assert await at.store.retire(CONSUMER)
-            assert await at.store.consumer(CONSUMER) is None
+            assert await at.store.messages.retire(CONSUMER)
+            assert await at.store.messages.consumer(CONSUMER) is None
 
     @pytest.mark.mission("ENG-9")
     async def test_a_timer_is_due_at_its_time(self, place: Place) -> None:
@@ -139,9 +141,9 @@ class DurationsContract:
         async with minute(place) as at:
             await at.store.run(writing(timers=[timer(due=at.end)]))
             at.almost()
-            assert not await at.store.due_timers(10, KNOWN)
+            assert not await at.store.timers.due(10, KNOWN)
             at.exactly()
-            assert await at.store.due_timers(10, KNOWN) == [timer(due=at.end)]
+            assert await at.store.timers.due(10, KNOWN) == [timer(due=at.end)]
 
     @pytest.mark.mission("ENG-10")
     @pytest.mark.parametrize("limits", [{}, {"concurrency": "k"}, {"rate": "r"}], ids=str)
@@ -150,23 +152,23 @@ class DurationsContract:
         async with minute(place) as at:
             await at.store.run(writing(work=[work(due=at.end, **limits)]))
             at.almost()
-            assert not await at.store.claim_work(claim())
-            assert await at.store.next_work() == at.end
+            assert not await at.store.work.claim(claim())
+            assert await at.store.work.next() == at.end
             at.exactly()
-            assert await at.store.next_work() is None
-            assert ids(await at.store.claim_work(claim())) == ["w1"]
+            assert await at.store.work.next() is None
+            assert ids(await at.store.work.claim(claim())) == ["w1"]
 
     @pytest.mark.mission("ENG-10")
     async def test_work_that_was_handed_back_is_due_at_its_time(self, place: Place) -> None:
         """It is claimed from the time on that it was handed back for."""
         async with minute(place) as at:
             await at.store.run(writing(work=[work(lease=2 * MINUTE)]))
-            await at.store.claim_work(claim("w"))
-            assert await at.store.release_work("w", [ATTEMPT], at.end)
+            await at.store.work.claim(claim("w"))
+            assert await at.store.work.release("w", [ATTEMPT], at.end)
             at.almost()
-            assert not await at.store.claim_work(claim("x"))
+            assert not await at.store.work.claim(claim("x"))
             at.exactly()
-            assert ids(await at.store.claim_work(claim("x"))) == ["w1"]
+            assert ids(await at.store.work.claim(claim("x"))) == ["w1"]
 
     @pytest.mark.mission("ENG-10")
     async def test_work_is_hastened_until_it_is_due(self, place: Place) -> None:
@@ -174,24 +176,24 @@ class DurationsContract:
         async with minute(place) as at:
             await at.store.run(writing(work=[work("w1", due=at.end), work("w2", due=at.end)]))
             almost = at.almost()
-            assert await at.store.hasten_work([ATTEMPT]) == [("acme", "w1")]
-            [row] = await at.store.claim_work(claim())
+            assert await at.store.work.hasten([ATTEMPT]) == [("acme", "w1")]
+            [row] = await at.store.work.claim(claim())
             assert (row.id, row.due) == ("w1", almost)
             at.exactly()
-            assert not await at.store.hasten_work([("acme", "w2", 1)])
+            assert not await at.store.work.hasten([("acme", "w2", 1)])
 
     @pytest.mark.mission("ENG-10")
     async def test_work_is_lost_at_the_end_of_its_lease(self, place: Place) -> None:
         """It is rescued then, and not before; until then the end of its lease is the next time."""
         async with minute(place) as at:
             await at.store.run(writing(work=[work(lease=MINUTE)]))
-            await at.store.claim_work(claim())
+            await at.store.work.claim(claim())
             at.almost()
-            assert not await at.store.expired_work(10, KNOWN)
-            assert await at.store.next_work() == at.end
+            assert not await at.store.work.expired(10, KNOWN)
+            assert await at.store.work.next() == at.end
             at.exactly()
-            assert ids(await at.store.expired_work(10, KNOWN)) == ["w1"]
-            assert await at.store.next_work() is None
+            assert ids(await at.store.work.expired(10, KNOWN)) == ["w1"]
+            assert await at.store.work.next() is None
 
     @pytest.mark.mission("ENG-10")
     async def test_an_extended_lease_of_work_ends_a_lease_later(self, place: Place) -> None:
@@ -199,12 +201,12 @@ class DurationsContract:
         async with minute(place) as at:
             await at.store.run(writing(work=[leased(at)]))
             at.almost()
-            assert await at.store.extend_leases("w", [ATTEMPT]) == [("acme", "w1")]
+            assert await at.store.work.extend("w", [ATTEMPT]) == [("acme", "w1")]
             at.almost_again()
-            assert not await at.store.expired_work(10, KNOWN)
+            assert not await at.store.work.expired(10, KNOWN)
             at.exactly_again()
-            assert ids(await at.store.expired_work(10, KNOWN)) == ["w1"]
-            assert not await at.store.extend_leases("w", [ATTEMPT])
+            assert ids(await at.store.work.expired(10, KNOWN)) == ["w1"]
+            assert not await at.store.work.extend("w", [ATTEMPT])
 
     @pytest.mark.mission("ENG-10")
     async def test_a_worker_holds_work_until_the_end_of_its_lease(self, place: Place) -> None:
@@ -213,11 +215,11 @@ class DurationsContract:
             second = ("acme", "w2", 1)
             await at.store.run(writing(work=[leased(at), leased(at, id="w2")]))
             at.almost()
-            assert await at.store.checkpoint("w", ATTEMPT, "kept")
-            assert await at.store.release_work("w", [ATTEMPT]) == [("acme", "w1")]
+            assert await at.store.work.checkpoint("w", ATTEMPT, "kept")
+            assert await at.store.work.release("w", [ATTEMPT]) == [("acme", "w1")]
             at.exactly()
-            assert not await at.store.checkpoint("w", second, "late")
-            assert not await at.store.release_work("w", [second])
+            assert not await at.store.work.checkpoint("w", second, "late")
+            assert not await at.store.work.release("w", [second])
 
     @pytest.mark.mission("ENG-6")
     async def test_a_request_id_counts_until_it_expires(self, place: Place) -> None:
@@ -251,20 +253,20 @@ class DurationsContract:
         async with minute(place) as at:
             await at.store.run(writing(requests=[replace(REQUEST, expires_at=at.end)]))
             at.almost()
-            assert await at.store.prune_requests(10) == 0
+            assert await at.store.requests.prune(10) == 0
             assert (await found(at.store, requests={REQUESTED})).requests
             at.exactly()
-            assert await at.store.prune_requests(10) == 1
+            assert await at.store.requests.prune(10) == 1
 
     @pytest.mark.mission("ENG-5")
     async def test_a_letter_is_tried_again_at_its_time(self, place: Place) -> None:
         """It is due then, and not before."""
         async with minute(place) as at:
-            await at.store.hold([("", CONSUMER)], "n1", 2 * MINUTE)
+            await at.store.leases.hold([("", CONSUMER)], "n1", 2 * MINUTE)
             waiting = (letter(1, due=at.end), letter(2, due=LONG_AGO))
-            assert await at.store.settle(Settlement(CONSUMER, "n1", Cursor(), waiting))
+            assert await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(), waiting))
             query = LetterQuery(CONSUMER, due=True)
             at.almost()
-            assert not await at.store.letters(query)
+            assert not await at.store.letters.page(query)
             at.exactly()
-            assert [row.position for row in await at.store.letters(query)] == [1]
+            assert [row.position for row in await at.store.letters.page(query)] == [1]

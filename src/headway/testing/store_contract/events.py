@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Changes, EventPage, EventQuery, Found, Reads, Store
+from headway.store.port import Store
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow
+from headway.store.unit import Changes, Found, Reads
 from headway.testing.store_contract.acts import Act, writing
 from headway.testing.store_contract.place import ANY_TEXT, HISTORY, LONG_AGO, NEVER, Place, instance
 
@@ -48,7 +50,7 @@ async def events_from(store: Store, cursor: Cursor, **wanted: Any) -> list[Event
     """Every event from a cursor on, read page by page until there are no more."""
     seen: list[EventRow] = []
     while True:
-        page = await store.events(EventQuery(after=cursor, **wanted))
+        page = await store.events.page(EventQuery(after=cursor, **wanted))
         assert page.cursor >= cursor
         seen += lines_of(page)
         cursor = page.cursor
@@ -93,7 +95,7 @@ class EventsContract:
         assert [replace(event.line, position=0, stamp=0) for event in events] == [HISTORY, full]
         whose = {(event.chart, event.owner, event.parent) for event in events}
         assert whose == {(row.chart, ANY_TEXT, ANY_TEXT)}
-        assert [event.line for event in events] == [*await store.history(("acme", "i1"))]
+        assert [event.line for event in events] == [*await store.history.page(("acme", "i1"))]
         assert Cursor() < events[0].cursor < events[1].cursor
 
     @pytest.mark.parametrize(("wanted", "expected"), FILTERS, ids=str)
@@ -105,7 +107,7 @@ class EventsContract:
         await store.run(writing(created=THERE))
         for number, place in enumerate(LINES):
             await store.run(writing(history=[line(place, str(number))]))
-        page = await store.events(EventQuery(limit=limit, **wanted))
+        page = await store.events.page(EventQuery(limit=limit, **wanted))
         assert len(page.events) <= limit
         assert said(await events_from(store, Cursor(), limit=limit, **wanted)) == expected
         everything = await events_from(store, Cursor())
@@ -122,9 +124,9 @@ class EventsContract:
 
     async def test_who_follows_from_now_on_gets_what_comes(self, store: Store) -> None:
         """Nothing from before, and everything from then on."""
-        assert await events_from(store, await store.last_event()) == []
+        assert await events_from(store, await store.events.last()) == []
         await store.run(writing(created=THERE, history=[line("acme i1", "a")]))
-        start = await store.last_event()
+        start = await store.events.last()
         assert await events_from(store, start) == []
         await store.run(writing(history=[line("acme i1", "b")]))
         assert said(await events_from(store, start)) == "b"
@@ -133,10 +135,10 @@ class EventsContract:
         """Also when what they wanted was pruned: a reader is never behind one that came before it."""
         rows = [replace(row, ended=True, updated_at=LONG_AGO) for row in THERE]
         await store.run(writing(created=rows, history=[line(place, "x") for place in LINES]))
-        early = [await store.last_event(), (await store.events(EventQuery())).cursor]
-        await store.prune_instances(NEVER, 100)
+        early = [await store.events.last(), (await store.events.page(EventQuery())).cursor]
+        await store.instances.prune(NEVER, 100)
         for query in (EventQuery(), EventQuery(tenant="acme", instance="i1"), EventQuery(owner="ann")):
-            page = await store.events(query)
+            page = await store.events.page(query)
             assert page.complete
             assert not page.events
             assert page.cursor >= max(early)
@@ -156,7 +158,7 @@ class EventsContract:
         cursor = Cursor()
         writers = asyncio.gather(*map(write, range(50)))
         while not writers.done():
-            page = await store.events(EventQuery(after=cursor, limit=7))
+            page = await store.events.page(EventQuery(after=cursor, limit=7))
             seen += lines_of(page)
             cursor = page.cursor
         await writers

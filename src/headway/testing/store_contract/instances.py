@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import InstanceQuery, Store
+from headway.store.port import Store
+from headway.store.queries import InstanceQuery
 from headway.testing.store_contract.acts import KEY, writing
 from headway.testing.store_contract.place import ANY_TEXT, HISTORY, INSTANCE, NEVER, Place, instance
 
@@ -53,7 +54,7 @@ class InstancesContract:
     ) -> None:
         """Every filter, alone and with others, in the order of creation, of one tenant."""
         await store.run(writing(created=CREATED))
-        rows = await store.instances(InstanceQuery(tenant="acme", **wanted))
+        rows = await store.instances.page(InstanceQuery(tenant="acme", **wanted))
         assert "".join(row.id for row in rows) == ids
         assert all(row in CREATED for row in rows)
 
@@ -61,11 +62,11 @@ class InstancesContract:
     async def test_the_living_of_a_chart_are_found_in_all_tenants(self, store: Store) -> None:
         """By tenant and id, page by page, without those that have ended or follow another chart."""
         await store.run(writing(created=CREATED))
-        found = [row.id for row in await store.living("expense", ("", ""), 100)]
+        found = [row.id for row in await store.instances.living("expense", ("", ""), 100)]
         assert found == ["b", "c", "z"]
-        assert [row.id for row in await store.living("expense", ("acme", "b"), 1)] == ["c"]
-        assert [row.id for row in await store.living("expense", ("acme", "gone"), 9)] == ["z"]
-        assert not await store.living("expense", ("other", "z"), 9)
+        assert [row.id for row in await store.instances.living("expense", ("acme", "b"), 1)] == ["c"]
+        assert [row.id for row in await store.instances.living("expense", ("acme", "gone"), 9)] == ["z"]
+        assert not await store.instances.living("expense", ("other", "z"), 9)
 
     async def test_pages_stay_in_step_while_instances_come_and_change(self, store: Store) -> None:
         """A reader of pages meets each instance once, also those that appear while it reads."""
@@ -73,7 +74,7 @@ class InstancesContract:
         seen: list[str] = []
         for turn in range(5):
             after = seen[-1] if seen else None
-            page = await store.instances(InstanceQuery(tenant="acme", after=after, limit=2))
+            page = await store.instances.page(InstanceQuery(tenant="acme", after=after, limit=2))
             seen += [row.id for row in page]
             await store.run(writing(updated=[instance("9", status="review", seq=turn)]))
             if turn < 2:
@@ -87,7 +88,7 @@ class InstancesContract:
         there = [instance(f"i{n}", status=ANY_TEXT) for n in range(count)]
         await store.run(writing(created=[*there, instance("elsewhere", tenant="other")]))
         keys = {("acme", f"i{n}") for n in range(count + 5)} | {("acme", "elsewhere"), ("other", "i0")}
-        assert sorted(await store.look_up(keys), key=lambda row: row.id) == sorted(
+        assert sorted(await store.instances.look_up(keys), key=lambda row: row.id) == sorted(
             there, key=lambda row: row.id
         )
 
@@ -95,10 +96,10 @@ class InstancesContract:
     async def test_nobody_sees_another_tenants_instance(self, store: Store) -> None:
         """A query for one tenant never answers with a row of another."""
         await store.run(writing(created=[INSTANCE], history=[HISTORY]))
-        assert await store.instance(("other", "i1")) is None
-        assert not await store.instances(InstanceQuery(tenant="other"))
-        assert not await store.instances(InstanceQuery(tenant="other", after="i1"))
-        assert not await store.history(("other", "i1"))
+        assert await store.instances.get(("other", "i1")) is None
+        assert not await store.instances.page(InstanceQuery(tenant="other"))
+        assert not await store.instances.page(InstanceQuery(tenant="other", after="i1"))
+        assert not await store.history.page(("other", "i1"))
 
     async def test_history_comes_back_as_it_went_in(self, store: Store) -> None:
         """Every column survives, and the store gives each line its position."""
@@ -106,7 +107,7 @@ class InstancesContract:
             HISTORY, seq=2, row=3, at=NEVER, before=ANY_TEXT, reason=ANY_TEXT, attempt=7, data=ANY_TEXT
         )
         await store.run(writing(history=[HISTORY, full]))
-        first, second = await store.history(KEY)
+        first, second = await store.history.page(KEY)
         assert [replace(each, position=0, stamp=0) for each in (first, second)] == [HISTORY, full]
         assert 0 < first.position < second.position
         assert first.cursor < second.cursor
@@ -119,7 +120,7 @@ class InstancesContract:
             await store.run(writing(history=[*lines, replace(HISTORY, seq=seq, tenant="other")]))
         seen: list[int] = []
         position = 0
-        while page := await store.history(KEY, after=position, limit=3):
+        while page := await store.history.page(KEY, after=position, limit=3):
             assert len(page) <= 3
             position = page[-1].position
             seen += [line.seq for line in page]
@@ -134,6 +135,6 @@ class InstancesContract:
             await store.open()
             if not attempt:
                 await store.run(writing(created=[INSTANCE], history=[HISTORY]))
-            assert await store.instance(KEY) == INSTANCE
-            assert len(await store.history(KEY)) == 1
+            assert await store.instances.get(KEY) == INSTANCE
+            assert len(await store.history.page(KEY)) == 1
             await store.close()

@@ -23,57 +23,57 @@ class LeasesContract:
 
     async def test_a_name_has_one_holder(self, store: Store) -> None:
         """The first gets it, the second does not, and the first may take it again."""
-        assert await store.hold([NAME], "w1", HOUR) == [NAME]
-        assert await store.hold([NAME], "w2", HOUR) == []
-        assert await store.hold([NAME], "w1", HOUR) == [NAME]
+        assert await store.leases.hold([NAME], "w1", HOUR) == [NAME]
+        assert await store.leases.hold([NAME], "w2", HOUR) == []
+        assert await store.leases.hold([NAME], "w1", HOUR) == [NAME]
 
     async def test_a_lease_tells_who_and_until_when(self, store: Store) -> None:
         """Until the store's time and what was asked for, counted anew with each extension."""
-        assert await store.lease(NAME) is None
+        assert await store.leases.get(NAME) is None
         for milliseconds in (HOUR, 2 * HOUR):
             now = await store.now()
-            await store.hold([NAME], "w1", milliseconds)
-            held = await store.lease(NAME)
+            await store.leases.hold([NAME], "w1", milliseconds)
+            held = await store.leases.get(NAME)
             assert held
             assert (held.tenant, held.name, held.holder) == (*NAME, "w1")
             assert abs(held.until - now - timedelta(milliseconds=milliseconds)) < A_MINUTE
 
     async def test_a_lease_that_has_ended_is_free(self, store: Store) -> None:
         """Another takes it over; whose it was stays known until then."""
-        await store.hold([NAME], "w1", 0)
-        held = await store.lease(NAME)
+        await store.leases.hold([NAME], "w1", 0)
+        held = await store.leases.get(NAME)
         assert held
         assert (held.holder, held.until <= await store.now()) == ("w1", True)
-        assert await store.hold([NAME], "w2", HOUR) == [NAME]
-        assert await store.hold([NAME], "w1", HOUR) == []
+        assert await store.leases.hold([NAME], "w2", HOUR) == [NAME]
+        assert await store.leases.hold([NAME], "w1", HOUR) == []
 
     async def test_only_the_holder_lets_go(self, store: Store) -> None:
         """What another would give up stays; what the holder gives up is free at once."""
-        await store.hold([NAME], "w1", HOUR)
-        await store.let_go([NAME, ("acme", "none")], "w2")
-        assert await store.hold([NAME], "w2", HOUR) == []
-        await store.let_go([NAME], "w1")
-        assert await store.lease(NAME) is None
-        assert await store.hold([NAME], "w2", HOUR) == [NAME]
+        await store.leases.hold([NAME], "w1", HOUR)
+        await store.leases.release([NAME, ("acme", "none")], "w2")
+        assert await store.leases.hold([NAME], "w2", HOUR) == []
+        await store.leases.release([NAME], "w1")
+        assert await store.leases.get(NAME) is None
+        assert await store.leases.hold([NAME], "w2", HOUR) == [NAME]
 
     async def test_many_names_are_held_at_once(self, store: Store) -> None:
         """Of many names the holder gets those that are free, in the order it asked for them."""
         names = [("acme", f"{ANY_TEXT}{n}") for n in reversed(range(20))]
-        await store.hold(names[3:5], "w2", HOUR)
-        assert await store.hold(names, "w1", HOUR) == names[:3] + names[5:]
-        await store.let_go(names, "w1")
-        assert [name for name in names if await store.lease(name)] == names[3:5]
-        assert await store.hold([], "w1", HOUR) == []
-        await store.let_go([], "w1")
+        await store.leases.hold(names[3:5], "w2", HOUR)
+        assert await store.leases.hold(names, "w1", HOUR) == names[:3] + names[5:]
+        await store.leases.release(names, "w1")
+        assert [name for name in names if await store.leases.get(name)] == names[3:5]
+        assert await store.leases.hold([], "w1", HOUR) == []
+        await store.leases.release([], "w1")
 
     @pytest.mark.mission("ENG-14")
     async def test_one_name_in_two_tenants_is_two_names(self, store: Store) -> None:
         """A tenant's lease keeps nobody else from the same name."""
         other = ("other", NAME[1])
-        assert await store.hold([NAME], "w1", HOUR) == [NAME]
-        assert await store.hold([other], "w2", HOUR) == [other]
-        await store.let_go([other], "w2")
-        assert await store.lease(NAME)
+        assert await store.leases.hold([NAME], "w1", HOUR) == [NAME]
+        assert await store.leases.hold([other], "w2", HOUR) == [other]
+        await store.leases.release([other], "w2")
+        assert await store.leases.get(NAME)
 
     async def test_of_many_who_ask_at_once_one_gets_the_name(self, place: Place, store: Store) -> None:
         """Twenty holders, in two stores where that is possible, ask for the same names in any order."""
@@ -82,7 +82,8 @@ class LeasesContract:
         await second.open()
         try:
             asked = [
-                (store, second)[n % 2].hold(names[:: (-1) ** (n // 2)], f"w{n}", HOUR) for n in range(20)
+                (store, second)[n % 2].leases.hold(names[:: (-1) ** (n // 2)], f"w{n}", HOUR)
+                for n in range(20)
             ]
             given = await asyncio.gather(*asked)
         finally:

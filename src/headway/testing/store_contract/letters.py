@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import LetterPlace, LetterQuery, Settlement, Store
+from headway.store.port import Store
+from headway.store.queries import LetterPlace, LetterQuery, Settlement
 from headway.store.rows import Cursor, LetterRow
 from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
 
@@ -59,10 +60,10 @@ WAITING: list[tuple[str, list[LetterRow], list[int]]] = [
 async def keep(store: Store, *letters: LetterRow, delivered: tuple[int, ...] = ()) -> None:
     """Settle letters, each as the consumer of its destination."""
     for destination in dict.fromkeys(["a", *(each.destination for each in letters)]):
-        await store.hold([("", destination)], "n1", HOUR)
+        await store.leases.hold([("", destination)], "n1", HOUR)
         mine = tuple(each for each in letters if each.destination == destination)
         gone = delivered if destination == "a" else ()
-        assert await store.settle(Settlement(destination, "n1", Cursor(), mine, gone))
+        assert await store.messages.settle(Settlement(destination, "n1", Cursor(), mine, gone))
 
 
 def positions(rows: Sequence[LetterRow]) -> list[int]:
@@ -72,7 +73,7 @@ def positions(rows: Sequence[LetterRow]) -> list[int]:
 
 async def due(store: Store, destination: str = "a", **wanted: Any) -> list[int]:
     """Which letters a destination is to be tried with now."""
-    return positions(await store.letters(LetterQuery(destination=destination, due=True, **wanted)))
+    return positions(await store.letters.page(LetterQuery(destination=destination, due=True, **wanted)))
 
 
 @pytest.mark.mission("ENG-5", "ENG-17")
@@ -85,7 +86,7 @@ class LettersContract:
         full = replace(LETTER, **texts, at=LONG_AGO, position=2**40, attempts=3, due=NEVER, dead=True)
         for rows in ([LETTER, full], [replace(LETTER, attempts=2, error="again", due=NEVER), full]):
             await keep(store, *rows)
-            assert await store.letters(LetterQuery()) == rows
+            assert await store.letters.page(LetterQuery()) == rows
 
     @pytest.mark.parametrize(("wanted", "expected"), LISTS, ids=str)
     @pytest.mark.mission("ENG-14")
@@ -94,7 +95,7 @@ class LettersContract:
     ) -> None:
         """Every filter, alone and with others, in the order of the messages."""
         await keep(store, *KEPT)
-        rows = await store.letters(LetterQuery(**wanted))
+        rows = await store.letters.page(LetterQuery(**wanted))
         assert positions(rows) == expected
         assert all(row in KEPT for row in rows)
 
@@ -104,7 +105,7 @@ class LettersContract:
         await keep(store, *(letter(1 + n % 3, destination=name) for n, name in enumerate(names)))
         seen: list[str] = []
         after = 0
-        while page := await store.letters(LetterQuery(after=after, limit=1)):
+        while page := await store.letters.page(LetterQuery(after=after, limit=1)):
             seen += [row.destination for row in page]
             after = page[-1].position
         assert sorted(seen) == names
@@ -125,12 +126,12 @@ class LettersContract:
         lines = [letter(1), letter(2, dead=True), letter(5), letter(4), letter(7), letter(3, instance="i2")]
         others = [letter(6, tenant="other"), letter(8, destination="b"), letter(9, instance="i2")]
         await keep(store, *lines, *others)
-        heads = await store.letters(LetterQuery(destination="a", due=True, tenant="acme"))
+        heads = await store.letters.page(LetterQuery(destination="a", due=True, tenant="acme"))
         assert positions(heads) == [1, 3]
-        behind = await store.letters_behind(heads, 2)
+        behind = await store.letters.behind(heads, 2)
         assert [row.position for row in behind if row.instance == "i1"] == [4, 5]
         assert [row.position for row in behind if row.instance == "i2"] == [9]
-        assert await store.letters_behind(heads[1:], 0) == []
+        assert await store.letters.behind(heads[1:], 0) == []
 
     @pytest.mark.mission("ENG-14")
     async def test_what_waits_behind_a_letter_is_of_its_own_line(self, store: Store) -> None:
@@ -140,7 +141,7 @@ class LettersContract:
         second = [replace(head, position=head.position + 10) for head in heads]
         await keep(store, *heads, *second)
         for head, behind in zip(heads, second, strict=True):
-            assert await store.letters_behind([head], 9) == [behind]
+            assert await store.letters.behind([head], 9) == [behind]
 
     async def test_who_waits_is_told_page_by_page(self, store: Store) -> None:
         """Each letter that waits for a destination, and none that is dead or waits for another."""
@@ -152,7 +153,7 @@ class LettersContract:
         await keep(store, *waiting, letter(4, dead=True), letter(6, destination="b"))
         after = LetterPlace()
         seen: list[LetterPlace] = []
-        while page := await store.letters_waiting("a", after, 3):
+        while page := await store.letters.waiting("a", after, 3):
             seen += page
             after = page[-1]
         assert seen == places
@@ -170,7 +171,7 @@ class LettersContract:
         assert await due(store) == [3]
         await keep(store, delivered=(3, 4, 99))
         assert await due(store) == []
-        assert positions(await store.letters(LetterQuery())) == [2]
+        assert positions(await store.letters.page(LetterQuery())) == [2]
 
     @pytest.mark.mission("ENG-14")
     async def test_a_settlement_touches_the_line_of_its_letters_only(self, store: Store) -> None:
@@ -189,7 +190,7 @@ class LettersContract:
     async def test_so_many_are_tried_as_were_asked_for(self, store: Store) -> None:
         """Each turn takes some; what was put off lets the rest come."""
         await keep(store, *(letter(n, instance=f"i{n}") for n in range(1, 6)))
-        first = await store.letters(LetterQuery(destination="a", due=True, limit=3))
+        first = await store.letters.page(LetterQuery(destination="a", due=True, limit=3))
         await keep(store, *(replace(row, due=NEVER) for row in first))
         rest = await due(store, limit=3)
         assert sorted(positions(first) + rest) == [1, 2, 3, 4, 5]
@@ -199,9 +200,9 @@ class LettersContract:
         now = await store.now()
         resting = letter(2, due=NEVER, attempts=3)
         await keep(store, letter(1, dead=True, attempts=9, due=NEVER, error="gone"), resting)
-        assert await store.redrive(LetterQuery(destination="a")) == 1
+        assert await store.letters.redrive(LetterQuery(destination="a")) == 1
         assert await due(store) == [1]
-        [first, second] = await store.letters(LetterQuery())
+        [first, second] = await store.letters.page(LetterQuery())
         assert (first.attempts, first.dead, first.error) == (0, False, "gone")
         assert now <= first.due <= await store.now()
         assert second == resting
@@ -213,25 +214,25 @@ class LettersContract:
         await keep(store, *KEPT, letter(6, dead=True), letter(7, dead=True))
 
         async def acted(**wanted: Any) -> int:
-            count: int = await getattr(store, act)(LetterQuery(**wanted))
+            count: int = await getattr(store.letters, act)(LetterQuery(**wanted))
             return count
 
         assert await acted(destination="none") == 0
         assert await acted(ids=("m1",)) == 0
         assert await acted(ids=("m2",), destination="b") == 1
         assert await acted(tenant="other") == 1
-        assert positions(await store.letters(LetterQuery(dead=True))) == [2, 6, 7]
+        assert positions(await store.letters.page(LetterQuery(dead=True))) == [2, 6, 7]
         assert await acted(destination="a", limit=2) == 2
-        assert positions(await store.letters(LetterQuery(dead=True))) == [7]
+        assert positions(await store.letters.page(LetterQuery(dead=True))) == [7]
         left = 9 if act == "redrive" else 5
-        assert len(await store.letters(LetterQuery())) == left
+        assert len(await store.letters.page(LetterQuery())) == left
 
     async def test_letters_that_wait_are_deleted_only_when_that_is_asked_for(self, store: Store) -> None:
         """What stands behind them is tried next; dead ones and those of others stay."""
         others = [letter(3, tenant="other"), letter(1, destination="b")]
         await keep(store, letter(1, due=NEVER), letter(2, dead=True), letter(4), letter(5), *others)
         wanted = LetterQuery("a", "acme", dead=False, limit=1)
-        assert await store.discard(wanted) == 1
+        assert await store.letters.discard(wanted) == 1
         assert await due(store, tenant="acme") == [4]
-        assert await store.discard(replace(wanted, limit=9)) == 2
-        assert positions(await store.letters(LetterQuery())) == [1, 2, 3]
+        assert await store.letters.discard(replace(wanted, limit=9)) == 2
+        assert positions(await store.letters.page(LetterQuery())) == [1, 2, 3]

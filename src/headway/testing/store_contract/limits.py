@@ -47,24 +47,24 @@ class LimitsContract:
     async def test_no_more_are_leased_at_once_than_their_key_allows(self, store: Store) -> None:
         """Room comes from work that is handed back, gone, or written anew for a next attempt."""
         await store.run(writing(work=many("a", 9, concurrency="site", at_once=2)))
-        assert ids(await store.claim_work(claim())) == ["a001", "a002"]
-        assert not await store.claim_work(claim("other"))
-        await store.release_work("w", [("acme", "a001", 1)])
-        assert ids(await store.claim_work(claim())) == ["a001"]
+        assert ids(await store.work.claim(claim())) == ["a001", "a002"]
+        assert not await store.work.claim(claim("other"))
+        await store.work.release("w", [("acme", "a001", 1)])
+        assert ids(await store.work.claim(claim())) == ["a001"]
         await store.run(writing(work_gone=[("acme", "a001")]))
-        assert ids(await store.claim_work(claim())) == ["a003"]
+        assert ids(await store.work.claim(claim())) == ["a003"]
         again = work("a002", attempt=2, due=LONG_AGO, concurrency="site", at_once=2)
         await store.run(writing(work=[again]))
-        assert ids(await store.claim_work(claim())) == ["a002"]
+        assert ids(await store.work.claim(claim())) == ["a002"]
 
     async def test_a_lease_that_has_run_out_still_counts(self, store: Store) -> None:
         """Until it is rescued: its worker may not have noticed yet."""
         past = await store.now() - timedelta(seconds=1)
         held = work("held", worker="x", leased_until=past, concurrency="site")
         await store.run(writing(work=[held, *many("a", 2, concurrency="site")]))
-        assert not await store.claim_work(claim())
+        assert not await store.work.claim(claim())
         await store.run(writing(work_gone=[("acme", "held")]))
-        assert ids(await store.claim_work(claim())) == ["a001"]
+        assert ids(await store.work.claim(claim())) == ["a001"]
 
     @pytest.mark.parametrize(
         "limit",
@@ -82,9 +82,9 @@ class LimitsContract:
         ]
         await store.run(writing(work=rows))
         queues = ("default", "mail")
-        assert ids(await store.claim_work(claim(limit=1, queues=queues))) == ["b001"]
-        assert ids(await store.claim_work(claim(queues=queues))) == ["b002", "b003"]
-        assert not await store.claim_work(claim(queues=queues))
+        assert ids(await store.work.claim(claim(limit=1, queues=queues))) == ["b001"]
+        assert ids(await store.work.claim(claim(queues=queues))) == ["b002", "b003"]
+        assert not await store.work.claim(claim(queues=queues))
 
     @pytest.mark.mission("ENG-14")
     async def test_a_key_belongs_to_its_tenant(self, store: Store) -> None:
@@ -93,14 +93,14 @@ class LimitsContract:
         await store.run(
             writing(work=[*many("a", 3, **limits), *many("b", 3, tenant="other", **limits)]),
         )
-        assert sorted(ids(await store.claim_work(claim()))) == ["a001", "b001"]
-        assert not await store.claim_work(claim())
+        assert sorted(ids(await store.work.claim(claim()))) == ["a001", "b001"]
+        assert not await store.work.claim(claim())
 
     async def test_items_go_by_their_own_limit(self, store: Store) -> None:
         """A newer version of a chart may allow more; what still carries the old limit waits."""
         rows = [*many("a", 3, concurrency="k", at_once=1), *many("b", 3, concurrency="k", at_once=3)]
         await store.run(writing(work=rows))
-        claimed = [name for _ in range(4) for name in ids(await store.claim_work(claim()))]
+        claimed = [name for _ in range(4) for name in ids(await store.work.claim(claim()))]
         assert min(claimed) == "a001"
         assert len(claimed) == 3
 
@@ -111,32 +111,32 @@ class LimitsContract:
             taken = []
             for wait in ("0s", "1s", "28.999s", "1ms", "1s", "29s", "59s", "1s", "10h", "29s", "1s"):
                 clock.advance(wait)
-                taken.append(len(await store.claim_work(claim())))
+                taken.append(len(await store.work.claim(claim())))
         assert taken == [2, 0, 0, 1, 0, 1, 1, 1, 2, 0, 1]
 
     async def test_work_that_is_handed_back_has_used_its_rate(self, place: Place) -> None:
         """What was handed out counts, whatever became of it."""
         async with timed(place) as (store, clock):
             await store.run(writing(work=many("a", 3, rate="api", rate_per=MINUTE)))
-            assert ids(await store.claim_work(claim())) == ["a001"]
-            await store.release_work("w", [("acme", "a001", 1)])
-            assert not await store.claim_work(claim())
+            assert ids(await store.work.claim(claim())) == ["a001"]
+            await store.work.release("w", [("acme", "a001", 1)])
+            assert not await store.work.claim(claim())
             clock.advance("1m")
-            assert ids(await store.claim_work(claim())) == ["a001"]
+            assert ids(await store.work.claim(claim())) == ["a001"]
 
     async def test_both_limits_hold_together(self, place: Place) -> None:
         """What may run and what may start: the smaller number counts, and uses no more of the other."""
         async with timed(place) as (store, clock):
             limits: dict[str, Any] = {"concurrency": "k", "at_once": 2, "rate": "r", "rate_per": MINUTE}
             await store.run(writing(work=many("a", 9, rate_most=3, **limits)))
-            first = await store.claim_work(claim())
+            first = await store.work.claim(claim())
             assert len(first) == 2
             await store.run(writing(work_gone=[(row.tenant, row.id) for row in first]))
-            assert len(await store.claim_work(claim())) == 1
+            assert len(await store.work.claim(claim())) == 1
             clock.advance("20s")
-            assert len(await store.claim_work(claim())) == 1
+            assert len(await store.work.claim(claim())) == 1
             clock.advance("10h")
-            assert not await store.claim_work(claim())
+            assert not await store.work.claim(claim())
 
     @pytest.mark.parametrize("limit", [1, 3, 100])
     async def test_a_backlog_without_room_hides_nothing(self, store: Store, limit: int) -> None:
@@ -154,7 +154,7 @@ class LimitsContract:
                 ]
             )
         )
-        claimed = [name for _ in range(3) for name in ids(await store.claim_work(claim(limit=limit)))]
+        claimed = [name for _ in range(3) for name in ids(await store.work.claim(claim(limit=limit)))]
         assert sorted(claimed) == ["free", "paced", "roomy"]
 
     @pytest.mark.mission("ENG-14")
@@ -163,7 +163,7 @@ class LimitsContract:
         """A tenant with many keys has no more turns than one with a single item."""
         backlog = [work(f"b{n}", tenant="big", due=LONG_AGO, concurrency=f"k{n}") for n in range(50)]
         await store.run(writing(work=[*backlog, work("s1", tenant="small"), work("t1", tenant="tiny")]))
-        served = [row.tenant for _ in range(4 // limit) for row in await store.claim_work(claim(limit=limit))]
+        served = [row.tenant for _ in range(4 // limit) for row in await store.work.claim(claim(limit=limit))]
         assert {*served} == {"big", "small", "tiny"}
 
     async def test_the_longest_due_comes_first_whatever_its_key(self, store: Store) -> None:
@@ -173,7 +173,7 @@ class LimitsContract:
             work(row.id, due=row.due, concurrency=f"k{n % 3}", at_once=2) for n, row in enumerate(rows)
         ]
         await store.run(writing(work=[*limited[::2], *rows[1::2]]))
-        claimed = [name for _ in range(3) for name in ids(await store.claim_work(claim(limit=2)))]
+        claimed = [name for _ in range(3) for name in ids(await store.work.claim(claim(limit=2)))]
         assert claimed == [row.id for row in rows]
 
     async def test_limits_are_exact_with_many_claimers(self, place: Place, store: Store) -> None:
@@ -194,7 +194,7 @@ class LimitsContract:
         async def worker(name: str, at: Store) -> list[WorkRow]:
             got: list[WorkRow] = []
             for _ in range(8):
-                got += await at.claim_work(claim(name, limit=7))
+                got += await at.work.claim(claim(name, limit=7))
             return got
 
         shares = await asyncio.gather(
@@ -213,19 +213,19 @@ class LimitsContract:
         """As long as somebody holds it; before and after anyone may have it, and the rest always."""
         rows = [*many("a", 300, affinity="browser 1"), work("b", affinity="browser 2"), work("c")]
         await store.run(writing(work=rows))
-        await store.hold([("acme", "browser 1"), ("other", "browser 2")], "w1", HOUR)
-        assert sorted(ids(await store.claim_work(claim("w2", limit=2)))) == ["b", "c"]
-        assert not await store.claim_work(claim("w2"))
-        assert ids(await store.claim_work(claim("w1", limit=2))) == ["a001", "a002"]
-        await store.let_go([("acme", "browser 1")], "w1")
-        assert ids(await store.claim_work(claim("w2", limit=1))) == ["a003"]
+        await store.leases.hold([("acme", "browser 1"), ("other", "browser 2")], "w1", HOUR)
+        assert sorted(ids(await store.work.claim(claim("w2", limit=2)))) == ["b", "c"]
+        assert not await store.work.claim(claim("w2"))
+        assert ids(await store.work.claim(claim("w1", limit=2))) == ["a001", "a002"]
+        await store.leases.release([("acme", "browser 1")], "w1")
+        assert ids(await store.work.claim(claim("w2", limit=1))) == ["a003"]
 
     async def test_affinity_ends_with_its_lease(self, place: Place) -> None:
         """A holder that is gone holds nothing up for longer than its lease."""
         async with timed(place) as (store, clock):
             await store.run(writing(work=[work(affinity="browser")]))
-            await store.hold([("acme", "browser")], "w1", MINUTE)
+            await store.leases.hold([("acme", "browser")], "w1", MINUTE)
             clock.advance("59.999s")
-            assert not await store.claim_work(claim("w2"))
+            assert not await store.work.claim(claim("w2"))
             clock.advance("1ms")
-            assert ids(await store.claim_work(claim("w2"))) == ["w1"]
+            assert ids(await store.work.claim(claim("w2"))) == ["w1"]

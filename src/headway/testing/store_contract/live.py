@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Changes, EventQuery, Found, Reads, Store
+from headway.store.port import Store
+from headway.store.queries import EventQuery
 from headway.store.rows import Cursor, EventRow, LogRow, MessageRow
+from headway.store.unit import Changes, Found, Reads
 from headway.testing.store_contract.acts import Act, writing
 from headway.testing.store_contract.events import THERE, line
 from headway.testing.store_contract.place import (
@@ -60,7 +62,7 @@ async def log_from(store: Store, cursor: Cursor, **wanted: Any) -> list[LogRow]:
     """Every event from a cursor on."""
     seen: list[LogRow] = []
     while True:
-        page = await store.events(EventQuery(after=cursor, **wanted))
+        page = await store.events.page(EventQuery(after=cursor, **wanted))
         assert page.cursor >= cursor
         seen += page.events
         cursor = page.cursor
@@ -114,7 +116,7 @@ class LiveContract:
         """In pages of any size and from each event on, also from one whose reader was up to date once."""
         await store.run(writing(created=THERE))
         await take_steps(store, STEPS)
-        early, end = (await store.events(EventQuery(**wanted))).cursor, await store.last_event()
+        early, end = (await store.events.page(EventQuery(**wanted))).cursor, await store.events.last()
         await take_steps(store, LATER)
         events = await log_from(store, Cursor(), limit=limit, **wanted)
         assert said(events) == expected
@@ -144,18 +146,18 @@ class LiveContract:
     async def test_what_was_pruned_is_known(self, store: Store) -> None:
         """A reader from before it can be told; one from after it misses nothing."""
         await store.run(writing(created=[replace(row, updated_at=LONG_AGO) for row in THERE]))
-        assert await store.forgotten() == Cursor()
+        assert await store.events.forgotten() == Cursor()
         old = [live("acme i1", name, at=LONG_AGO) for name in "ab"]
         other = replace(MESSAGE, at=LONG_AGO)
         await store.run(writing(history=[line("acme i1", "A")], messages=[*old, other]))
         await store.run(writing(history=[line("acme i1", "B")], messages=[live("acme i1", "c", at=NEVER)]))
         events = await log_from(store, Cursor())
         assert said(events) == "AabBc"
-        assert await store.prune_messages(AT, 100) == len([*old, other])
-        assert await store.forgotten() == events[2].cursor
+        assert await store.messages.prune(AT, 100) == len([*old, other])
+        assert await store.events.forgotten() == events[2].cursor
         assert said(await log_from(store, Cursor())) == "ABc"
-        await store.prune_messages(AT, 100)
-        assert await store.forgotten() == events[2].cursor
+        await store.messages.prune(AT, 100)
+        assert await store.events.forgotten() == events[2].cursor
 
     async def test_an_instance_that_was_pruned_is_known(self, store: Store) -> None:
         """With it go its lines and its messages, whoever else was in the same unit."""
@@ -165,9 +167,9 @@ class LiveContract:
         await store.run(writing(history=[line("acme i1", "A"), line("acme i2", "B")], messages=told))
         last, *_ = [each for each in await log_from(store, Cursor()) if said([each]) == "a"]
         await store.run(writing(history=[line("acme i2", "C")]))
-        assert await store.prune_instances(AT, 100) == 1
+        assert await store.instances.prune(AT, 100) == 1
         assert said(await log_from(store, Cursor())) == "BbC"
-        assert last.cursor <= await store.forgotten() < (await log_from(store, Cursor()))[-1].cursor
+        assert last.cursor <= await store.events.forgotten() < (await log_from(store, Cursor()))[-1].cursor
 
     async def test_one_who_follows_fifty_instances_misses_nothing(self, place: Place, store: Store) -> None:
         """While units of two stores commit at once, each line and message comes once, in its order."""
@@ -184,7 +186,7 @@ class LiveContract:
         cursor = Cursor()
         writers = asyncio.gather(*map(write, range(50)))
         while not writers.done():
-            page = await store.events(EventQuery(after=cursor, limit=7))
+            page = await store.events.page(EventQuery(after=cursor, limit=7))
             seen += page.events
             cursor = page.cursor
         await writers

@@ -10,7 +10,8 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Found, Reads, Store
+from headway.store.port import Store
+from headway.store.unit import Changes, Found, Reads
 from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
 from headway.testing.store_contract.place import (
     HISTORY,
@@ -32,7 +33,7 @@ class MeetingsContract:
         """Each sees what the one before it has written."""
         await store.run(writing(created=[instance(snapshot="0")]))
         await asyncio.gather(*(store.run(counted(1)) for _ in range(50)))
-        row = await store.instance(KEY)
+        row = await store.instances.get(KEY)
         assert row
         assert (row.snapshot, row.seq) == ("50", 51)
 
@@ -45,7 +46,7 @@ class MeetingsContract:
         try:
             await store.run(writing(created=[instance(snapshot="0")]))
             await asyncio.gather(*(each.run(counted(1)) for _ in range(10) for each in (store, second)))
-            row = await second.instance(KEY)
+            row = await second.instances.get(KEY)
         finally:
             await second.close()
         assert row
@@ -79,7 +80,7 @@ class MeetingsContract:
         await store.run(writing(created=[instance("a", snapshot="0"), instance("b", snapshot="0")]))
         ways = [("a", "b"), ("b", "a"), ("a", "b")]
         await asyncio.gather(*(store.run(Transfer(*way)) for way in ways))
-        rows = [await store.instance(("acme", name)) for name in "ab"]
+        rows = [await store.instances.get(("acme", name)) for name in "ab"]
         assert [row.snapshot for row in rows if row] == ["-1", "1"]
 
     async def test_units_that_name_their_locks_at_once_never_collide(self, store: Store) -> None:
@@ -97,7 +98,7 @@ class MeetingsContract:
 
         units = [of_five(start) for start in range(40)]
         await asyncio.gather(*map(store.run, units))
-        rows = [await store.instance(key) for key in keys]
+        rows = [await store.instances.get(key) for key in keys]
         assert {row.snapshot for row in rows if row} == {"25"}
         assert {unit.begun for unit in units} == {1}
 
@@ -112,8 +113,8 @@ class MeetingsContract:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
             await store.run(writing(created=[instance(f"next{turns}")]))
-            there = await store.instance(("acme", name)) is not None
-            assert len(await store.history(("acme", name))) == there
+            there = await store.instances.get(("acme", name)) is not None
+            assert len(await store.history.page(("acme", name))) == there
 
     async def test_closing_finishes_what_is_under_way(self, place: Place) -> None:
         """A unit that was handed in before the store closed is done, and stays."""
@@ -126,7 +127,7 @@ class MeetingsContract:
         if place.shared:
             again = place.store()
             await again.open()
-            rows = [await again.instance(("acme", f"i{n}")) for n in range(10)]
+            rows = [await again.instances.get(("acme", f"i{n}")) for n in range(10)]
             await again.close()
             assert None not in rows
 
@@ -138,7 +139,7 @@ class MeetingsContract:
         await store.open()
         await store.close()
         await store.close()
-        for call in (store.run(writing()), store.instance(KEY), store.due_timers(1, KNOWN)):
+        for call in (store.run(writing()), store.instances.get(KEY), store.timers.due(1, KNOWN)):
             with pytest.raises(StoreUnavailableError):
                 await call
         await store.open()

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor, MessageRow
 from headway.testing.store_contract.acts import writing
 from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, MESSAGE, Place, letter, message
@@ -41,7 +42,7 @@ async def all_from(store: Store, cursor: Cursor, **wanted: Any) -> list[MessageR
     """Every message from a cursor on, read page by page until the cursor stays where it is."""
     seen: list[MessageRow] = []
     while True:
-        page = await store.messages(MessageQuery(after=cursor, **wanted))
+        page = await store.messages.page(MessageQuery(after=cursor, **wanted))
         seen += page.messages
         if page.cursor == cursor:
             return seen
@@ -61,7 +62,7 @@ class MessagesContract:
         """Every column survives, and the store gives each message its place."""
         full = replace(MESSAGE, id=ANY_TEXT, kind=ANY_TEXT, name=ANY_TEXT, data=ANY_TEXT, at=LONG_AGO)
         await store.run(writing(messages=[MESSAGE, full]))
-        page = await store.messages(MessageQuery())
+        page = await store.messages.page(MessageQuery())
         assert [replace(row, position=0, stamp=0) for row in page.messages] == [MESSAGE, full]
         assert Cursor() < page.messages[0].cursor < page.messages[1].cursor == page.cursor
 
@@ -73,29 +74,29 @@ class MessagesContract:
         """By kind and tenant, in pages of any size, in order, and to the end."""
         for row in SENT:
             await store.run(writing(messages=[row]))
-        page = await store.messages(MessageQuery(limit=limit, **wanted))
+        page = await store.messages.page(MessageQuery(limit=limit, **wanted))
         assert len(page.messages) <= limit
         assert ids(await all_from(store, Cursor(), limit=limit, **wanted)) == expected
 
     async def test_a_cursor_leads_beyond_what_did_not_fit(self, store: Store) -> None:
         """Who wants none of the messages need not look at them again."""
         await store.run(writing(messages=[message(f"m{n}") for n in range(5)]))
-        page = await store.messages(MessageQuery(kinds=("webhook",)))
+        page = await store.messages.page(MessageQuery(kinds=("webhook",)))
         assert not page.messages
-        assert not (await store.messages(MessageQuery(after=page.cursor))).messages
+        assert not (await store.messages.page(MessageQuery(after=page.cursor))).messages
 
     async def test_a_reader_that_is_at_the_end_stays_there(self, store: Store) -> None:
         """With nothing new, the cursor is the one that was given."""
-        assert (await store.messages(MessageQuery())).cursor == Cursor()
+        assert (await store.messages.page(MessageQuery())).cursor == Cursor()
         await store.run(writing(messages=[MESSAGE]))
-        end = (await store.messages(MessageQuery())).cursor
-        assert (await store.messages(MessageQuery(after=end))).cursor == end
+        end = (await store.messages.page(MessageQuery())).cursor
+        assert (await store.messages.page(MessageQuery(after=end))).cursor == end
 
     async def test_who_begins_now_gets_what_comes(self, store: Store) -> None:
         """Nothing from before, and everything from then on."""
-        assert ids(await all_from(store, await store.last_message())) == ""
+        assert ids(await all_from(store, await store.messages.last())) == ""
         await store.run(writing(messages=[message("a")]))
-        start = await store.last_message()
+        start = await store.messages.last()
         assert ids(await all_from(store, start)) == ""
         await store.run(writing(messages=[message("b")]))
         assert ids(await all_from(store, start)) == "b"
@@ -113,7 +114,9 @@ class MessagesContract:
         seen: list[MessageRow] = []
         writers = asyncio.gather(*map(write, range(50)))
         while not writers.done():
-            page = await store.messages(MessageQuery(after=seen[-1].cursor if seen else Cursor(), limit=7))
+            page = await store.messages.page(
+                MessageQuery(after=seen[-1].cursor if seen else Cursor(), limit=7)
+            )
             seen += page.messages
         await writers
         seen += await all_from(store, seen[-1].cursor if seen else Cursor())
@@ -131,26 +134,26 @@ class ConsumersContract:
 
     async def test_a_consumer_is_where_it_has_settled(self, store: Store) -> None:
         """Nowhere at first, then at the cursor of its last settlement; others are elsewhere."""
-        await store.hold([LEASE], "n1", HOUR)
-        assert await store.consumer(CONSUMER) is None
+        await store.leases.hold([LEASE], "n1", HOUR)
+        assert await store.messages.consumer(CONSUMER) is None
         for cursor in (Cursor(3, 7), Cursor(4, 2)):
-            assert await store.settle(Settlement(CONSUMER, "n1", cursor))
-            assert await store.consumer(CONSUMER) == cursor
-        assert await store.consumer("another") is None
+            assert await store.messages.settle(Settlement(CONSUMER, "n1", cursor))
+            assert await store.messages.consumer(CONSUMER) == cursor
+        assert await store.messages.consumer("another") is None
 
     async def test_a_consumer_that_is_no_more_is_forgotten_with_its_letters(self, store: Store) -> None:
         """It holds no messages back any longer; one that is at work is not touched, nor is another."""
         for name in (CONSUMER, "another"):
-            await store.hold([("", name)], "me", 60_000)
+            await store.leases.hold([("", name)], "me", 60_000)
             owed = replace(LETTER, destination=name)
-            assert await store.settle(Settlement(name, "me", Cursor(0, 1), letters=(owed,)))
-        assert not await store.retire(CONSUMER)
-        assert await store.consumer(CONSUMER) is not None
-        await store.let_go([("", CONSUMER)], "me")
-        assert await store.retire(CONSUMER)
-        assert await store.consumer(CONSUMER) is None
-        assert [letter.destination for letter in await store.letters(LetterQuery())] == ["another"]
-        assert await store.retire("never heard of")
+            assert await store.messages.settle(Settlement(name, "me", Cursor(0, 1), letters=(owed,)))
+        assert not await store.messages.retire(CONSUMER)
+        assert await store.messages.consumer(CONSUMER) is not None
+        await store.leases.release([("", CONSUMER)], "me")
+        assert await store.messages.retire(CONSUMER)
+        assert await store.messages.consumer(CONSUMER) is None
+        assert [letter.destination for letter in await store.letters.page(LetterQuery())] == ["another"]
+        assert await store.messages.retire("never heard of")
 
     @pytest.mark.parametrize(("holder", "milliseconds"), [("n2", HOUR), ("n1", 0), (None, HOUR)], ids=str)
     async def test_who_has_lost_the_lease_settles_nothing(
@@ -158,10 +161,10 @@ class ConsumersContract:
     ) -> None:
         """Not when another holds it, nor when it has ended, nor when there is none."""
         if holder:
-            await store.hold([LEASE], holder, milliseconds)
-        await store.hold([("acme", CONSUMER), ("", "another")], "n1", HOUR)
+            await store.leases.hold([LEASE], holder, milliseconds)
+        await store.leases.hold([("acme", CONSUMER), ("", "another")], "n1", HOUR)
         settlement = Settlement(CONSUMER, "n1", Cursor(0, 9), letters=(letter(destination=CONSUMER),))
-        assert not await store.settle(settlement)
-        assert await store.consumer(CONSUMER) is None
-        await store.hold([LEASE], holder or "n1", HOUR)
-        assert await store.settle(replace(settlement, holder=holder or "n1", letters=()))
+        assert not await store.messages.settle(settlement)
+        assert await store.messages.consumer(CONSUMER) is None
+        await store.leases.hold([LEASE], holder or "n1", HOUR)
+        assert await store.messages.settle(replace(settlement, holder=holder or "n1", letters=()))

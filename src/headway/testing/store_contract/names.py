@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from headway.store.port import Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import WorkQuery
 from headway.testing.store_contract.acts import writing
 from headway.testing.store_contract.place import ANY_TEXT, NEVER, Place, work
 
@@ -17,7 +18,7 @@ HOUR = 3_600_000
 async def is_leased(store: Store, *ids: str) -> list[bool]:
     """Whether the lease of each work still runs."""
     now = await store.now()
-    rows = await store.work(WorkQuery(tenant="acme", ids=ids))
+    rows = await store.work.page(WorkQuery(tenant="acme", ids=ids))
     return [row.leased_until is not None and row.leased_until > now for row in rows]
 
 
@@ -31,25 +32,25 @@ class NamesContract:
             pytest.skip("a store that no other process can reach")
         first, second = place.store(), place.store()
         await first.open()
-        assert await first.take_name(ANY_TEXT, "old")
+        assert await first.leases.take_name(ANY_TEXT, "old")
         rows = [work("a", worker="old", leased_until=NEVER), work("b", worker="other", leased_until=NEVER)]
         await first.run(writing(work=rows))
-        await first.hold([BROWSER], "old", HOUR)
-        await first.hold([SOMEONES], "other", HOUR)
+        await first.leases.hold([BROWSER], "old", HOUR)
+        await first.leases.hold([SOMEONES], "other", HOUR)
         await second.open()
-        assert not await second.take_name(ANY_TEXT, "new")
+        assert not await second.leases.take_name(ANY_TEXT, "new")
         assert await is_leased(second, "a", "b") == [True, True]
         await first.close()
-        assert await second.take_name(ANY_TEXT, "new")
+        assert await second.leases.take_name(ANY_TEXT, "new")
         assert await is_leased(second, "a", "b") == [False, True]
-        assert (await second.lease(BROWSER)) is not None
-        assert await second.hold([BROWSER, SOMEONES], "new", HOUR) == [BROWSER]
+        assert (await second.leases.get(BROWSER)) is not None
+        assert await second.leases.hold([BROWSER, SOMEONES], "new", HOUR) == [BROWSER]
         await second.close()
 
     async def test_a_process_may_take_its_name_again(self, store: Store) -> None:
         """Its own leases go on, and another name is another matter."""
-        assert await store.take_name("n", "me")
+        assert await store.leases.take_name("n", "me")
         await store.run(writing(work=[work("a", worker="me", leased_until=NEVER)]))
-        assert await store.take_name("n", "me")
-        assert await store.take_name("m", "it")
+        assert await store.leases.take_name("n", "me")
+        assert await store.leases.take_name("m", "it")
         assert await is_leased(store, "a") == [True]

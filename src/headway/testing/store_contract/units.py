@@ -11,8 +11,10 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreError
-from headway.store.port import Changes, MessageQuery, Reads, Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import MessageQuery, WorkQuery
 from headway.store.rows import AskChange, AskClosing, InstanceRow
+from headway.store.unit import Changes, Reads
 from headway.testing.store_contract.acts import KEY, Blind, Faulty, Transfer, found, writing
 from headway.testing.store_contract.place import (
     ANY_TEXT,
@@ -73,12 +75,12 @@ async def is_empty(store: Store) -> bool:
     """Whether a store holds nothing of `EVERYTHING` that can be read."""
     seen = await found(store, **ALL_KEYS)
     rest = [
-        await store.history(KEY),
-        await store.due_timers(10, KNOWN),
-        await store.next_timer(KNOWN),
-        await store.work(WorkQuery(tenant="acme")),
-        await store.ask(("acme", "a1")),
-        (await store.messages(MessageQuery())).messages,
+        await store.history.page(KEY),
+        await store.timers.due(10, KNOWN),
+        await store.timers.next(KNOWN),
+        await store.work.page(WorkQuery(tenant="acme")),
+        await store.asks.get(("acme", "a1")),
+        (await store.messages.page(MessageQuery())).messages,
     ]
     return not any([seen.instances, seen.requests, seen.records, seen.counters, *rest])
 
@@ -92,7 +94,7 @@ class UnitsContract:
         """Every column survives, by a query as in a unit."""
         key = (row.tenant, row.id)
         await store.run(writing(created=[row]))
-        assert await store.instance(key) == row
+        assert await store.instances.get(key) == row
         assert (await found(store, instances={key})).instances == {key: row}
 
     async def test_a_unit_that_wants_nothing_changes_nothing(self, store: Store) -> None:
@@ -122,7 +124,7 @@ class UnitsContract:
                 INSTANCE, version=step, seq=step, status="s", ended=ended, updated_at=NEVER, snapshot="[]"
             )
             await store.run(writing(updated=[changed]))
-            assert await store.instance(KEY) == changed
+            assert await store.instances.get(KEY) == changed
 
     async def test_an_update_of_what_is_not_there_is_no_success(self, store: Store) -> None:
         """A change that would be lost raises, and takes the rest of its unit with it."""
@@ -154,7 +156,7 @@ class UnitsContract:
         """Several steps of an instance in one unit may undo each other."""
         key = ("acme", "t1")
         await store.run(writing(timers=[TIMER], timers_gone=[key], work=[WORK], work_gone=[("acme", "w1")]))
-        assert await store.next_timer(KNOWN) is None
+        assert await store.timers.next(KNOWN) is None
         await store.run(writing(timers_gone=[key]))
 
     @pytest.mark.parametrize("where", ["begin", "take", "changes"])
@@ -168,7 +170,7 @@ class UnitsContract:
         assert error in {raised.value, raised.value.__cause__}
         assert await is_empty(store)
         await store.run(writing(**EVERYTHING))
-        assert await store.instance(KEY) == INSTANCE
+        assert await store.instances.get(KEY) == INSTANCE
 
     async def test_a_unit_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """When the last of its changes cannot be written, none of the others is."""
@@ -178,7 +180,7 @@ class UnitsContract:
             await store.run(writing(**{**EVERYTHING, "requests": [REQUEST, taken]}))
         assert await is_empty(store)
         await store.run(writing(**EVERYTHING))
-        assert len(await store.history(KEY)) == 1
+        assert len(await store.history.page(KEY)) == 1
 
     async def test_a_unit_that_collides_starts_over_and_sees_why(self, store: Store) -> None:
         """An instance or a request id that is there already makes a unit begin again."""
@@ -197,7 +199,7 @@ class UnitsContract:
         with pytest.raises(StoreError):
             await store.run(unit)
         assert 1 < unit.begun < 100
-        assert not await store.history(KEY)
+        assert not await store.history.page(KEY)
 
     @pytest.mark.mission("ENG-6")
     async def test_a_request_id_is_free_again_when_it_has_expired(self, store: Store) -> None:
@@ -233,4 +235,4 @@ class UnitsContract:
         assert [*seen.counters.values()] == [2]
         assert [*seen.requests.values()] == [REQUEST]
         assert [*seen.records.values()] == [RECORD]
-        assert await store.instance(("other", "i1")) == other
+        assert await store.instances.get(("other", "i1")) == other

@@ -9,7 +9,14 @@ from datetime import timedelta
 import pytest
 
 from headway.codec import replace
-from headway.store.port import AskQuery, InstanceQuery, MessageQuery, Settlement, Store, TimerQuery
+from headway.store.port import Store
+from headway.store.queries import (
+    AskQuery,
+    InstanceQuery,
+    MessageQuery,
+    Settlement,
+    TimerQuery,
+)
 from headway.store.rows import AskClosing, Cursor, InstanceRow
 from headway.testing.store_contract.acts import found, writing
 from headway.testing.store_contract.place import (
@@ -32,13 +39,13 @@ HOUR = 3_600_000
 
 async def settled(store: Store, consumer: str, cursor: Cursor) -> None:
     """A consumer that has come so far."""
-    await store.hold([("", consumer)], "n1", HOUR)
-    assert await store.settle(Settlement(consumer, "n1", cursor))
+    await store.leases.hold([("", consumer)], "n1", HOUR)
+    assert await store.messages.settle(Settlement(consumer, "n1", cursor))
 
 
 async def ids_of_instances(store: Store, tenant: str = "acme") -> list[str]:
     """Which instances a tenant has."""
-    return [row.id for row in await store.instances(InstanceQuery(tenant=tenant))]
+    return [row.id for row in await store.instances.page(InstanceQuery(tenant=tenant))]
 
 
 async def lives(store: Store, *rows: InstanceRow) -> None:
@@ -65,45 +72,45 @@ class TimersContract:
             timer("d", due=now + timedelta(hours=1)),
         ]
         await store.run(writing(timers=rows))
-        assert await store.due_timers(10, KNOWN) == [rows[2], rows[1], rows[0]]
-        assert await store.due_timers(2, KNOWN) == [rows[2], rows[1]]
+        assert await store.timers.due(10, KNOWN) == [rows[2], rows[1], rows[0]]
+        assert await store.timers.due(2, KNOWN) == [rows[2], rows[1]]
 
     async def test_the_next_timer_is_known(self, store: Store) -> None:
         """The earliest due time of all, as long as there is a timer."""
-        assert await store.next_timer(KNOWN) is None
+        assert await store.timers.next(KNOWN) is None
         await store.run(writing(timers=[timer("a", due=NEVER)]))
-        assert await store.next_timer(KNOWN) == NEVER
+        assert await store.timers.next(KNOWN) == NEVER
         await store.run(writing(timers=[timer("b", due=LONG_AGO, tenant="other")]))
-        assert await store.next_timer(KNOWN) == LONG_AGO
+        assert await store.timers.next(KNOWN) == LONG_AGO
         await store.run(writing(timers_gone=[("acme", "a"), ("acme", "b"), ("other", "b")]))
-        assert await store.next_timer(KNOWN) is None
+        assert await store.timers.next(KNOWN) is None
 
     async def test_a_timer_that_is_set_again_moves(self, store: Store) -> None:
         """A timer's id stands for one timer."""
         for due in (LONG_AGO, NEVER):
             await store.run(writing(timers=[timer(due=due)]))
-        assert not await store.due_timers(10, KNOWN)
-        assert await store.next_timer(KNOWN) == NEVER
+        assert not await store.timers.due(10, KNOWN)
+        assert await store.timers.next(KNOWN) == NEVER
 
     @pytest.mark.mission("ENG-14")
     async def test_a_tenants_timers_are_listed_in_due_order(self, store: Store) -> None:
         """In pages, those of one time by id; only those that were asked for, and no other tenant's."""
         rows = [timer("b", due=LONG_AGO), timer("c", due=LONG_AGO), timer("a", due=AT), timer("d", due=NEVER)]
         await store.run(writing(timers=[*reversed(rows), timer("z", due=LONG_AGO, tenant="other")]))
-        assert await store.timers(TimerQuery("acme")) == rows
-        assert await store.timers(TimerQuery("acme", limit=2)) == rows[:2]
-        assert await store.timers(TimerQuery("acme", after=(LONG_AGO, "b"), limit=2)) == rows[1:3]
-        assert await store.timers(TimerQuery("acme", after=(NEVER, "d"))) == []
-        assert await store.timers(TimerQuery("acme", ids=("d", "b", "z", "none"))) == [rows[0], rows[3]]
-        assert await store.timers(TimerQuery("acme", ids=("a", "b"), after=(LONG_AGO, "b"))) == [rows[2]]
-        assert await store.timers(TimerQuery("acme", ids=())) == []
+        assert await store.timers.page(TimerQuery("acme")) == rows
+        assert await store.timers.page(TimerQuery("acme", limit=2)) == rows[:2]
+        assert await store.timers.page(TimerQuery("acme", after=(LONG_AGO, "b"), limit=2)) == rows[1:3]
+        assert await store.timers.page(TimerQuery("acme", after=(NEVER, "d"))) == []
+        assert await store.timers.page(TimerQuery("acme", ids=("d", "b", "z", "none"))) == [rows[0], rows[3]]
+        assert await store.timers.page(TimerQuery("acme", ids=("a", "b"), after=(LONG_AGO, "b"))) == [rows[2]]
+        assert await store.timers.page(TimerQuery("acme", ids=())) == []
 
     @pytest.mark.mission("ENG-14")
     async def test_a_timer_of_another_tenant_stays(self, store: Store) -> None:
         """Timers with one id in two tenants are two timers."""
         await store.run(writing(timers=[timer(), timer(tenant="other")]))
         await store.run(writing(timers_gone=[("acme", "t1")]))
-        assert await store.due_timers(10, KNOWN) == [timer(tenant="other")]
+        assert await store.timers.due(10, KNOWN) == [timer(tenant="other")]
 
 
 @pytest.mark.mission("ENG-17")
@@ -116,32 +123,32 @@ class PruningContract:
         past = await store.now() - SECOND
         expired = [replace(REQUEST, key=f"old{n}", expires_at=past) for n in range(5)]
         await store.run(writing(requests=[REQUEST, *expired]))
-        assert [await store.prune_requests(3) for _ in range(3)] == [3, 2, 0]
+        assert [await store.requests.prune(3) for _ in range(3)] == [3, 2, 0]
         assert (await found(store, requests={("acme", "r1")})).requests == {("acme", "r1"): REQUEST}
 
     @pytest.mark.mission("ENG-5")
     async def test_old_messages_are_pruned_once_all_consumers_are_past(self, store: Store) -> None:
         """The slowest consumer decides, and the time; what is left is read on as if nothing had happened."""
         await store.run(writing(messages=[message(f"m{n}", at=AT + n * SECOND) for n in range(8)]))
-        sent = (await store.messages(MessageQuery())).messages
+        sent = (await store.messages.page(MessageQuery())).messages
         await settled(store, "fast", sent[7].cursor)
         await settled(store, "slow", sent[4].cursor)
-        assert await store.prune_messages(AT, 10) == 0
-        assert await store.prune_messages(AT + 3 * SECOND, 10) == 3
-        assert [await store.prune_messages(NEVER, 1) for _ in range(3)] == [1, 1, 0]
-        assert (await store.messages(MessageQuery())).messages == sent[5:]
+        assert await store.messages.prune(AT, 10) == 0
+        assert await store.messages.prune(AT + 3 * SECOND, 10) == 3
+        assert [await store.messages.prune(NEVER, 1) for _ in range(3)] == [1, 1, 0]
+        assert (await store.messages.page(MessageQuery())).messages == sent[5:]
         await settled(store, "slow", sent[7].cursor)
-        assert await store.prune_messages(NEVER, 10) == 3
+        assert await store.messages.prune(NEVER, 10) == 3
         await store.run(writing(messages=[message("next")]))
-        [after] = (await store.messages(MessageQuery(after=sent[7].cursor))).messages
+        [after] = (await store.messages.page(MessageQuery(after=sent[7].cursor))).messages
         assert after.id == "next"
 
     @pytest.mark.mission("ENG-5")
     async def test_messages_that_nobody_consumes_are_pruned_by_time(self, store: Store) -> None:
         """Without a consumer there is nobody to wait for."""
         await store.run(writing(messages=[message("old", at=LONG_AGO), message("new")]))
-        assert await store.prune_messages(AT, 10) == 1
-        assert [row.id for row in (await store.messages(MessageQuery())).messages] == ["new"]
+        assert await store.messages.prune(AT, 10) == 1
+        assert [row.id for row in (await store.messages.page(MessageQuery())).messages] == ["new"]
 
     @pytest.mark.mission("ENG-7")
     async def test_instances_that_ended_long_ago_are_pruned_with_all_they_had(self, store: Store) -> None:
@@ -150,17 +157,17 @@ class PruningContract:
         gone = [instance(f"gone{n}", **old) for n in range(3)]
         kept = [instance("late", ended=True, updated_at=AT), instance("live", updated_at=LONG_AGO)]
         await lives(store, *gone, *kept, instance("gone0", tenant="other", updated_at=LONG_AGO))
-        assert [await store.prune_instances(AT, 2) for _ in range(3)] == [2, 1, 0]
+        assert [await store.instances.prune(AT, 2) for _ in range(3)] == [2, 1, 0]
         assert await ids_of_instances(store) == ["late", "live"]
         for row in gone:
-            assert not await store.history((row.tenant, row.id))
-            assert not await store.pruned((row.tenant, row.id))
-            assert not await store.ask((row.tenant, f"ask of {row.id}"))
-            assert not await store.asks(AskQuery(tenant="acme", instance=row.id, open=False))
+            assert not await store.history.page((row.tenant, row.id))
+            assert not await store.history.pruned((row.tenant, row.id))
+            assert not await store.asks.get((row.tenant, f"ask of {row.id}"))
+            assert not await store.asks.page(AskQuery(tenant="acme", instance=row.id, open=False))
         for row in kept:
-            assert len(await store.history((row.tenant, row.id))) == 2
-            assert await store.ask((row.tenant, f"ask of {row.id}"))
-        assert len(await store.history(("other", "gone0"))) == 2
+            assert len(await store.history.page((row.tenant, row.id))) == 2
+            assert await store.asks.get((row.tenant, f"ask of {row.id}"))
+        assert len(await store.history.page(("other", "gone0"))) == 2
 
     @pytest.mark.mission("ENG-7")
     async def test_instances_of_one_chart_are_pruned(self, store: Store) -> None:
@@ -173,8 +180,8 @@ class PruningContract:
             instance("c", updated_at=LONG_AGO, tenant="other", **old),
         ]
         await lives(store, *rows)
-        assert await store.prune_instances(AT, 10, chart="none") == 0
-        assert await store.prune_instances(AT, 2, chart="leave") == 2
+        assert await store.instances.prune(AT, 10, chart="none") == 0
+        assert await store.instances.prune(AT, 2, chart="leave") == 2
         assert (await ids_of_instances(store), await ids_of_instances(store, "other")) == (["b", "x"], [])
-        assert await store.prune_instances(AT, 10, chart="leave") == 1
-        assert await store.prune_instances(AT, 10) == 1
+        assert await store.instances.prune(AT, 10, chart="leave") == 1
+        assert await store.instances.prune(AT, 10) == 1

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Claim, Store, Version, WorkQuery
-from headway.store.rows import WorkVersion
+from headway.store.port import Store
+from headway.store.queries import Claim, WorkQuery
+from headway.store.rows import Version, WorkVersion
 from headway.testing.store_contract.acts import writing
 from headway.testing.store_contract.place import AT, INSTANCE, LONG_AGO, NEVER, instance, timer, work
 
@@ -41,10 +42,10 @@ class VersionsContract:
             for number, limited in enumerate(limits)
         ]
         await store.run(writing(work=rows))
-        assert not await store.claim_work(claim())
-        assert not await store.claim_work(claim(("expense", 3)))
-        assert sorted(row.id for row in await store.claim_work(claim(V2))) == ["w01", "w11", "w21"]
-        taken = [row.id for row in await store.claim_work(claim(V1, OTHER))]
+        assert not await store.work.claim(claim())
+        assert not await store.work.claim(claim(("expense", 3)))
+        assert sorted(row.id for row in await store.work.claim(claim(V2))) == ["w01", "w11", "w21"]
+        taken = [row.id for row in await store.work.claim(claim(V1, OTHER))]
         assert sorted(taken) == ["w00", "w02", "w10", "w12", "w20", "w22"]
 
     async def test_timers_of_unknown_versions_are_neither_due_nor_next(self, store: Store) -> None:
@@ -57,50 +58,50 @@ class VersionsContract:
             timer("d", due=NEVER, version=3),
         ]
         await store.run(writing(timers=rows))
-        assert await store.due_timers(10, [V1, OTHER]) == [rows[2], rows[1]]
-        assert await store.due_timers(1, [V1, OTHER, V2]) == [rows[0]]
-        assert await store.due_timers(10, []) == []
-        assert await store.next_timer([V1, OTHER]) == rows[2].due
-        assert await store.next_timer([("expense", 3)]) == NEVER
-        assert await store.next_timer([]) is None
+        assert await store.timers.due(10, [V1, OTHER]) == [rows[2], rows[1]]
+        assert await store.timers.due(1, [V1, OTHER, V2]) == [rows[0]]
+        assert await store.timers.due(10, []) == []
+        assert await store.timers.next([V1, OTHER]) == rows[2].due
+        assert await store.timers.next([("expense", 3)]) == NEVER
+        assert await store.timers.next([]) is None
 
     async def test_lost_work_of_unknown_versions_is_not_found(self, store: Store) -> None:
         """Who could not tell its instance does not see it."""
         rows = [work("w1", lease=0), work("w2", lease=0, version=2)]
         await store.run(writing(work=rows))
-        await store.claim_work(claim(V1, V2))
-        assert [row.id for row in await store.expired_work(10, [V2])] == ["w2"]
-        assert [row.id for row in await store.expired_work(10, [V1, V2])] == ["w1", "w2"]
-        assert not await store.expired_work(10, [])
+        await store.work.claim(claim(V1, V2))
+        assert [row.id for row in await store.work.expired(10, [V2])] == ["w2"]
+        assert [row.id for row in await store.work.expired(10, [V1, V2])] == ["w1", "w2"]
+        assert not await store.work.expired(10, [])
 
     @pytest.mark.mission("ENG-19")
     async def test_work_follows_the_version_of_its_instance(self, store: Store) -> None:
         """Waiting work can be claimed by those who know the new version; held work stays held."""
         rows = [work("held", priority=1), work("waits"), work("gone"), work("other")]
         await store.run(writing(work=rows))
-        [held] = await store.claim_work(replace(claim(V1), limit=1))
+        [held] = await store.work.claim(replace(claim(V1), limit=1))
         changes = [WorkVersion("acme", id_, 2) for id_ in ("held", "waits", "gone", "none")]
         changes.append(WorkVersion("stranger", "other", 2))
         await store.run(writing(work_versions=changes, work_gone=[("acme", "gone")]))
-        left = {row.id: row for row in await store.work(WorkQuery("acme"))}
+        left = {row.id: row for row in await store.work.page(WorkQuery("acme"))}
         assert {id_: row.version for id_, row in left.items()} == {"held": 2, "other": 1, "waits": 2}
         assert left["held"] == replace(held, version=2)
-        assert [row.id for row in await store.claim_work(claim(V2))] == ["waits"]
+        assert [row.id for row in await store.work.claim(claim(V2))] == ["waits"]
 
     async def test_work_that_is_written_with_its_version_has_it(self, store: Store) -> None:
         """A new attempt in the same unit takes the place of what was there."""
         await store.run(writing(work=[work("w1")]))
         change = WorkVersion("acme", "w1", 2)
         await store.run(writing(work=[work("w1", attempt=2, version=2)], work_versions=[change]))
-        assert [(row.version, row.attempt) for row in await store.claim_work(claim(V2))] == [(2, 2)]
+        assert [(row.version, row.attempt) for row in await store.work.claim(claim(V2))] == [(2, 2)]
 
     async def test_versions_with_living_instances_are_known(self, store: Store) -> None:
         """One that has none, or only such as have ended, is not living."""
         rows = [instance("a"), instance("b", version=2, ended=True), instance("c", chart="claim", tenant="x")]
         await store.run(writing(created=rows))
-        assert {*await store.living_versions()} == {V1, OTHER}
+        assert {*await store.charts.living_versions()} == {V1, OTHER}
         await store.run(writing(updated=[replace(INSTANCE, id="a", seq=2, ended=True, updated_at=AT)]))
-        assert {*await store.living_versions()} == {OTHER}
+        assert {*await store.charts.living_versions()} == {OTHER}
 
 
 @pytest.mark.mission("ENG-21", "ENG-17")

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Claim, Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
 from headway.testing.store_contract.acts import writing
 from headway.testing.store_contract.place import ANY_TEXT, AT, KNOWN, LONG_AGO, NEVER, Place, work
@@ -92,84 +93,84 @@ class WorkContract:
     ) -> None:
         """By queue, handler and tenant, what is due and free; the urgent first, then the longest due."""
         await store.run(writing(work=WAITING))
-        assert ids(await store.claim_work(claim(**wanted))) == expected.split()
+        assert ids(await store.work.claim(claim(**wanted))) == expected.split()
 
     async def test_claimed_work_carries_its_lease(self, store: Store) -> None:
         """All columns come back, with the worker, the start, and the end of the lease by the store's time."""
         await store.run(writing(work=[FULL]))
         before = await store.now()
-        [row] = await store.claim_work(claim("w1"))
+        [row] = await store.work.claim(claim("w1"))
         after = await store.now()
         assert row.started_at
         assert before <= row.started_at <= after
         until = row.started_at + 5 * SECOND
         assert row == replace(FULL, worker="w1", leased_until=until, started_at=row.started_at)
-        assert not await store.claim_work(claim("w2"))
+        assert not await store.work.claim(claim("w2"))
 
     async def test_work_that_is_written_again_can_be_claimed_again(self, store: Store) -> None:
         """A next attempt takes the place of the one before, lease and all."""
         await store.run(writing(work=[work()]))
-        await store.claim_work(claim())
+        await store.work.claim(claim())
         await store.run(writing(work=[work(attempt=2, checkpoint="{}")]))
-        [row] = await store.claim_work(claim())
+        [row] = await store.work.claim(claim())
         assert (row.attempt, row.checkpoint) == (2, "{}")
 
     async def test_a_next_attempt_goes_on_from_the_checkpoint(self, store: Store) -> None:
         """What an attempt has kept outlives it, and whoever has lost the lease keeps nothing."""
         await store.run(writing(work=[work()]))
-        await store.claim_work(claim("w"))
-        assert await store.checkpoint("w", ("acme", "w1", 1), ANY_TEXT)
+        await store.work.claim(claim("w"))
+        assert await store.work.checkpoint("w", ("acme", "w1", 1), ANY_TEXT)
         await store.run(writing(work=[work(attempt=2)]))
-        [row] = await store.claim_work(claim("x"))
+        [row] = await store.work.claim(claim("x"))
         assert (row.attempt, row.checkpoint) == (2, ANY_TEXT)
         late = [("w", 1), ("w", 2), ("x", 1)]
-        assert not any([await store.checkpoint(name, ("acme", "w1", n), "late") for name, n in late])
-        assert not await store.checkpoint("x", ("other", "w1", 2), "theirs")
-        [row] = await store.work(WorkQuery("acme"))
+        assert not any([await store.work.checkpoint(name, ("acme", "w1", n), "late") for name, n in late])
+        assert not await store.work.checkpoint("x", ("other", "w1", 2), "theirs")
+        [row] = await store.work.page(WorkQuery("acme"))
         assert row.checkpoint == ANY_TEXT
 
     async def test_an_expired_lease_keeps_no_checkpoint(self, store: Store) -> None:
         """A worker that was too slow is told so."""
         past = await store.now() - SECOND
         await store.run(writing(work=[work(worker="w", leased_until=past)]))
-        assert not await store.checkpoint("w", ("acme", "w1", 1), "late")
-        assert [row.checkpoint for row in await store.work(WorkQuery("acme"))] == [None]
+        assert not await store.work.checkpoint("w", ("acme", "w1", 1), "late")
+        assert [row.checkpoint for row in await store.work.page(WorkQuery("acme"))] == [None]
 
     async def test_released_work_can_be_claimed_again(self, store: Store) -> None:
         """At once or from a time on, the same attempt; only what the worker held is released."""
         items = [work("a"), work("b"), work("c"), work("x", worker="x", leased_until=NEVER)]
         await store.run(writing(work=items))
-        await store.claim_work(claim("w", limit=3))
-        assert await store.release_work("w", [("acme", "a", 1), ("acme", "x", 1), ("acme", "b", 2)]) == [
+        await store.work.claim(claim("w", limit=3))
+        assert await store.work.release("w", [("acme", "a", 1), ("acme", "x", 1), ("acme", "b", 2)]) == [
             ("acme", "a")
         ]
-        assert await store.release_work("w", [("acme", "b", 1)], NEVER) == [("acme", "b")]
-        assert not await store.release_work("w", [("acme", "b", 1), ("other", "c", 1), ("acme", "none", 1)])
-        assert not await store.extend_leases("w", [("acme", "a", 1)])
-        waiting = [row for row in await store.work(WorkQuery("acme")) if row.worker is None]
+        assert await store.work.release("w", [("acme", "b", 1)], NEVER) == [("acme", "b")]
+        assert not await store.work.release("w", [("acme", "b", 1), ("other", "c", 1), ("acme", "none", 1)])
+        assert not await store.work.extend("w", [("acme", "a", 1)])
+        waiting = [row for row in await store.work.page(WorkQuery("acme")) if row.worker is None]
         assert [replace(row, started_at=None) for row in waiting] == [work("a"), work("b", due=NEVER)]
         assert all(row.started_at for row in waiting)
-        assert ids(await store.claim_work(claim("y"))) == ["a"]
+        assert ids(await store.work.claim(claim("y"))) == ["a"]
 
     async def test_what_belongs_to_instances_is_listed_for_all_tenants(self, store: Store) -> None:
         """By tenant and id, from after one on, each with its instance."""
         items = [work("b"), work("a"), work("a", tenant="other", instance="i9")]
         await store.run(writing(work=items))
-        first = await store.owned("work", ("", ""), 2)
+        first = await store.instances.owned("work", ("", ""), 2)
         assert [key for key, _ in first] == [("acme", "a"), ("acme", "b")]
-        assert await store.owned("work", first[-1][0], 2) == [(("other", "a"), ("other", "i9"))]
-        assert [await store.owned(table, ("", ""), 2) for table in ("timer", "ask")] == [[], []]
+        assert await store.instances.owned("work", first[-1][0], 2) == [(("other", "a"), ("other", "i9"))]
+        assert [await store.instances.owned(table, ("", ""), 2) for table in ("timer", "ask")] == [[], []]
 
     async def test_work_whose_lease_has_run_out_is_not_released(self, store: Store) -> None:
         """It is the rescue's to decide."""
         past = await store.now() - SECOND
         await store.run(writing(work=[work(worker="w", leased_until=past)]))
-        assert not await store.release_work("w", [("acme", "w1", 1)])
-        assert ids(await store.expired_work(10, KNOWN)) == ["w1"]
+        assert not await store.work.release("w", [("acme", "w1", 1)])
+        assert ids(await store.work.expired(10, KNOWN)) == ["w1"]
 
     async def test_the_next_time_at_which_work_needs_something_is_known(self, store: Store) -> None:
         """The earliest of all due times and ends of leases, in every queue and of every tenant."""
-        assert await store.next_work() is None
+        assert await store.work.next() is None
         expected = [NEVER - n * SECOND for n in range(5)]
         rows = [
             work("a", due=expected[0], queue="z"),
@@ -183,9 +184,9 @@ class WorkContract:
             await store.run(
                 writing(work=[row, work("late", due=NEVER), work("l", concurrency="k", due=NEVER)])
             )
-            assert await store.next_work() == due
+            assert await store.work.next() == due
         await store.run(writing(work_gone=[("acme", "e"), ("other", "d")]))
-        assert await store.next_work() == expected[2]
+        assert await store.work.next() == expected[2]
 
     @pytest.mark.mission("ENG-14")
     @pytest.mark.parametrize(("wanted", "expected"), PAGES, ids=str)
@@ -194,7 +195,7 @@ class WorkContract:
     ) -> None:
         """Every filter, alone and with others, by id, of one tenant."""
         await store.run(writing(work=WAITING))
-        rows = await store.work(WorkQuery("acme", **wanted))
+        rows = await store.work.page(WorkQuery("acme", **wanted))
         assert ids(rows) == expected.split()
         assert all(row in WAITING for row in rows)
 
@@ -202,7 +203,7 @@ class WorkContract:
         """Cancelled work disappears, and only that."""
         await store.run(writing(work=[work("a"), work("b"), work("a", tenant="other")]))
         await store.run(writing(work_gone=[("acme", "a"), ("acme", "none")]))
-        rows = await store.claim_work(claim())
+        rows = await store.work.claim(claim())
         assert sorted((row.tenant, row.id) for row in rows) == [("acme", "b"), ("other", "a")]
 
     async def test_each_item_goes_to_one_claimer(self, place: Place, store: Store) -> None:
@@ -213,7 +214,7 @@ class WorkContract:
 
         async def worker(name: str, at: Store) -> list[WorkRow]:
             got: list[WorkRow] = []
-            while rows := await at.claim_work(claim(name, limit=7)):
+            while rows := await at.work.claim(claim(name, limit=7)):
                 assert {row.worker for row in rows} == {name}
                 got += rows
             return got
@@ -231,7 +232,7 @@ class WorkContract:
         """A tenant's backlog, however old, does not hold up the others, not even when room is scarce."""
         backlog = [work(f"b{n}", tenant="big", due=LONG_AGO) for n in range(50)]
         await store.run(writing(work=[*backlog, work("s1", tenant="small"), work("t1", tenant="tiny")]))
-        served = [row.tenant for _ in range(4 // limit) for row in await store.claim_work(claim(limit=limit))]
+        served = [row.tenant for _ in range(4 // limit) for row in await store.work.claim(claim(limit=limit))]
         assert {*served} == {"big", "small", "tiny"}
 
     @pytest.mark.mission("ENG-14")
@@ -239,7 +240,7 @@ class WorkContract:
         """A tenant's urgent work is not held up by another's turn."""
         urgent = [work(f"u{n}", tenant="big", priority=1) for n in range(3)]
         await store.run(writing(work=[work("s1", tenant="small", due=LONG_AGO), *urgent]))
-        rows = await store.claim_work(claim(limit=3))
+        rows = await store.work.claim(claim(limit=3))
         assert {row.tenant for row in rows} == {"big"}
 
     async def test_only_the_holder_extends_a_lease(self, store: Store) -> None:
@@ -257,18 +258,18 @@ class WorkContract:
         )
         asked = [("held", 2), ("held", 1), ("other's", 1), ("expired", 1), ("waiting", 1), ("none", 1)]
         items = [("acme", name, attempt) for name, attempt in asked]
-        assert await store.extend_leases("w", items) == [("acme", "held")]
-        assert not await store.extend_leases("w", [("other", "held", 2)])
-        assert not await store.extend_leases("w", [])
+        assert await store.work.extend("w", items) == [("acme", "held")]
+        assert not await store.work.extend("w", [("other", "held", 2)])
+        assert not await store.work.extend("w", [])
 
     @pytest.mark.mission("ENG-10")
     async def test_an_extended_lease_runs_from_now(self, store: Store) -> None:
         """The lease's own length counts from the extension, so a short one ends a lease early."""
         coming = await store.now() + timedelta(hours=1)
         await store.run(writing(work=[work(worker="w", leased_until=coming, lease=0)]))
-        assert not await store.expired_work(10, KNOWN)
-        assert await store.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
-        assert ids(await store.expired_work(10, KNOWN)) == ["w1"]
+        assert not await store.work.expired(10, KNOWN)
+        assert await store.work.extend("w", [("acme", "w1", 1)]) == [("acme", "w1")]
+        assert ids(await store.work.expired(10, KNOWN)) == ["w1"]
 
     async def test_only_work_that_waits_for_its_time_is_hastened(self, store: Store) -> None:
         """It can be claimed at once; what is held, due, another attempt or another tenant's stays."""
@@ -283,11 +284,11 @@ class WorkContract:
         await store.run(writing(work=rows))
         asked = [("later", 2), ("held", 1), ("next", 1), ("due", 1), ("theirs", 1), ("none", 1)]
         items = [("acme", name, attempt) for name, attempt in asked]
-        assert await store.hasten_work(items) == [("acme", "later")]
-        assert not await store.hasten_work(items)
-        assert not await store.hasten_work([])
-        assert ids(await store.claim_work(claim())) == ["later"]
-        [due] = await store.work(WorkQuery("acme", ids=("due",)))
+        assert await store.work.hasten(items) == [("acme", "later")]
+        assert not await store.work.hasten(items)
+        assert not await store.work.hasten([])
+        assert ids(await store.work.claim(claim())) == ["later"]
+        [due] = await store.work.page(WorkQuery("acme", ids=("due",)))
         assert due.due == LONG_AGO
 
     async def test_expired_work_is_found_the_longest_first(self, store: Store) -> None:
@@ -298,7 +299,7 @@ class WorkContract:
         ]
         held = work("held", worker="w", leased_until=now + timedelta(hours=1))
         await store.run(writing(work=[*rows, held, work("waiting", due=LONG_AGO)]))
-        found = await store.expired_work(10, KNOWN)
+        found = await store.work.expired(10, KNOWN)
         assert ids(found) == ["e3", "e2", "e1"]
         assert found[0] == rows[1]
-        assert ids(await store.expired_work(2, KNOWN)) == ["e3", "e2"]
+        assert ids(await store.work.expired(2, KNOWN)) == ["e3", "e2"]

@@ -1,59 +1,49 @@
-"""Messages and letters in memory."""
+"""Letters in memory."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from datetime import datetime
-from operator import attrgetter
 
 from headway.codec import replace
-from headway.store.port import LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
-from headway.store.rows import Cursor, LetterRow
-from headway.testing.memory.tables import Tables
-
-POSITION = attrgetter("position")
-
-
-def read_messages(tables: Tables, query: MessageQuery) -> MessagePage:
-    """A page of messages; the cursor leads beyond what did not fit."""
-    start = bisect_right(tables.messages, query.after.position, key=POSITION)
-    rows = tables.messages[start : start + query.limit]
-    if not rows:
-        return MessagePage([], query.after)
-    found = [
-        row
-        for row in rows
-        if (not query.kinds or row.kind in query.kinds) and query.tenant in {None, row.tenant}
-    ]
-    return MessagePage(found, rows[-1].cursor, len(rows) < query.limit)
+from headway.store.commands import DiscardLetters, RedriveLetters
+from headway.store.queries import LetterPlace, LetterQuery
+from headway.store.rows import LetterRow
+from headway.testing.memory.tables import Call, Commands, Tables
 
 
-def settle(tables: Tables, settlement: Settlement, now: datetime) -> bool:
-    """Write what a consumer has done, if it has its lease."""
-    if not tables.holds(("", settlement.consumer), settlement.holder, now):
-        return False
-    tables.consumers[settlement.consumer] = settlement.cursor
-    for letter in settlement.letters:
-        tables.letters[letter.destination, letter.position] = letter
-    for position in settlement.delivered:
-        tables.letters.pop((settlement.consumer, position), None)
-    return True
+class MemoryLetters:
+    """The letters of the tables."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.commands: Commands = {
+            RedriveLetters: lambda tables, given, now: _redrive(tables, given.query, now),
+            DiscardLetters: lambda tables, given, _: _discard(tables, given.query),
+        }
+
+    async def page(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters; without a destination, all letters of a message are on one page."""
+        return await self._call(lambda tables, now: _page(tables, query, now))
+
+    async def waiting(self, destination: str, after: LetterPlace, limit: int) -> Sequence[LetterPlace]:
+        """The places of a destination's letters that are not dead, in the order of places."""
+        return await self._call(lambda tables, _: _waiting(tables, destination, after, limit))
+
+    async def behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """The letters behind others of their instance and destination: up to `each` of each, in order."""
+        return await self._call(lambda tables, _: _behind(tables, heads, each))
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Make dead letters due now, with all their attempts; returns how many."""
+        return await self._call(lambda tables, now: _redrive(tables, query, now), writes=True)
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters, or with `dead=False` those that are not dead; returns how many."""
+        return await self._call(lambda tables, _: _discard(tables, query), writes=True)
 
 
-def retire(tables: Tables, consumer: str, now: datetime) -> bool:
-    """Forget a consumer and its letters, unless it is at work."""
-    lease = tables.leases.get(("", consumer))
-    if lease is not None and lease.until > now:
-        return False
-    tables.leases.pop(("", consumer), None)
-    tables.consumers.pop(consumer, None)
-    for key in [key for key in tables.letters if key[0] == consumer]:
-        del tables.letters[key]
-    return True
-
-
-def list_letters(tables: Tables, query: LetterQuery, now: datetime) -> list[LetterRow]:
+def _page(tables: Tables, query: LetterQuery, now: datetime) -> list[LetterRow]:
     """A page of letters, in the order of their messages; one message's are never torn apart."""
     if query.due:
         return [] if query.dead else _due(tables, query, now)
@@ -64,14 +54,14 @@ def list_letters(tables: Tables, query: LetterQuery, now: datetime) -> list[Lett
     return page
 
 
-def waiting(tables: Tables, destination: str, after: LetterPlace, limit: int) -> list[LetterPlace]:
+def _waiting(tables: Tables, destination: str, after: LetterPlace, limit: int) -> list[LetterPlace]:
     """The places of letters that wait for a destination."""
     found = _matching(tables, LetterQuery(destination, dead=False))
     places = sorted(LetterPlace(each.tenant, each.instance, each.position, each.attempts) for each in found)
     return [place for place in places if place[:3] > after[:3]][:limit]
 
 
-def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
+def _behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
     """Letters that wait behind others of their line: so many of each."""
     found: list[LetterRow] = []
     for head in heads:
@@ -80,7 +70,7 @@ def behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[Letter
     return found
 
 
-def redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
+def _redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
     """Let dead letters be tried again at once, with all their attempts."""
     letters = _chosen(tables, replace(query, dead=True))
     for letter in letters:
@@ -89,28 +79,12 @@ def redrive(tables: Tables, query: LetterQuery, now: datetime) -> int:
     return len(letters)
 
 
-def discard(tables: Tables, query: LetterQuery) -> int:
+def _discard(tables: Tables, query: LetterQuery) -> int:
     """Delete letters that are dead, or those that wait."""
     letters = _chosen(tables, replace(query, dead=query.dead is not False))
     for letter in letters:
         del tables.letters[letter.destination, letter.position]
     return len(letters)
-
-
-def prune(tables: Tables, before: datetime, limit: int) -> int:
-    """Delete messages from before a time that all consumers are past."""
-    past = min((cursor.position for cursor in tables.consumers.values()), default=None)
-    first = [row for row in tables.messages if past is None or row.position <= past][:limit]
-    gone = {row.position for row in first if row.at < before}
-    live = [row.cursor for row in first if row.position in gone and row.kind == "live"]
-    tables.forgotten = max([tables.forgotten, *live])
-    tables.messages = [row for row in tables.messages if row.position not in gone]
-    return len(gone)
-
-
-def last_message(tables: Tables) -> Cursor:
-    """From where to read what comes from now on."""
-    return Cursor(0, tables.messages[-1].position if tables.messages else 0)
 
 
 def _chosen(tables: Tables, query: LetterQuery) -> Sequence[LetterRow]:

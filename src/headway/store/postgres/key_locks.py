@@ -1,4 +1,4 @@
-"""Units of one process that want the same rows take turns, before they take connections."""
+"""Locks on keys within a process: units that share a key are serialised before they take connections."""
 
 from __future__ import annotations
 
@@ -6,22 +6,23 @@ import asyncio
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 
-Key = tuple[str, str]
-Turn = asyncio.Future[None]
+from headway.store.rows import Key
+
+Waiter = asyncio.Future[None]
 
 
-class Turns:
-    """Who works on which keys: first come, first served, so that nobody waits in a circle."""
+class KeyLocks:
+    """Locks on keys, first come, first served, so that there is no deadlock."""
 
     def __init__(self) -> None:
-        self._last: dict[Key, Turn] = {}
+        self._last: dict[Key, Waiter] = {}
         """The last in the line of each key."""
 
     @asynccontextmanager
-    async def take(self, keys: Collection[Key]) -> AsyncIterator[None]:
+    async def hold(self, keys: Collection[Key]) -> AsyncIterator[None]:
         """Wait until all who came earlier for one of the keys are done."""
         before = {self._last[key] for key in keys if key in self._last}
-        own: Turn = asyncio.get_running_loop().create_future()
+        own: Waiter = asyncio.get_running_loop().create_future()
         self._last |= dict.fromkeys(keys, own)
         try:
             if before:
@@ -30,9 +31,9 @@ class Turns:
         finally:
             self._end(own, keys, before)
 
-    def _end(self, own: Turn, keys: Collection[Key], before: Collection[Turn]) -> None:
+    def _end(self, own: Waiter, keys: Collection[Key], before: Collection[Waiter]) -> None:
         """Let the next ones go on: who gives up while waiting still stands between them and those before."""
-        waited_for = next((turn for turn in before if not turn.done()), None)
+        waited_for = next((waiter for waiter in before if not waiter.done()), None)
         if waited_for is not None:
             waited_for.add_done_callback(lambda _: self._end(own, keys, before))
             return
