@@ -10,8 +10,8 @@ import pytest
 from headway.codec import replace
 from headway.store.queries import Settlement
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import LETTER
 from tests.api.operating import Floor, Order, operated
+from tests.store.contract.place import LETTER
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-14")
 SHOP = "subscriber:shop"

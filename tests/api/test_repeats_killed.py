@@ -13,8 +13,8 @@ from headway.store import migrate
 from headway.store.address import database_at, store_at
 from headway.store.queries import KeyQuery, LetterQuery, Settlement, WorkQuery
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import letter
 from tests.api.dying import EFFECT, Working, not_under_way, process
+from tests.store.contract.place import letter
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-6")
 NEW = {"actor": {"id": "bot"}, "scopes": ["read"], "name": "bot"}

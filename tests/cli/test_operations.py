@@ -10,8 +10,8 @@ from headway.codec import replace
 from headway.store.address import store_at
 from headway.store.queries import Settlement
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import LETTER
 from tests.cli.conftest import Headway
+from tests.store.contract.place import LETTER
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-5", "ENG-14")
 

@@ -11,8 +11,8 @@ from headway.actions import add, record, spawn, tell, topic
 from headway.engine.audit.audit import Audit
 from headway.store.queries import LetterQuery, MessageQuery
 from headway.testing import FakeClock, Harness
-from headway.testing.store_contract.acts import found
 from headway.worker import Fail, Handlers, Work
+from tests.store.contract.acts import found
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-5", "ENG-12")
 ANN = person("ann", "user")

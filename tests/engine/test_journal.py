@@ -297,13 +297,13 @@ async def pruned_and_created_anew(harness: Harness) -> None:
 
 async def pruned_in_part(harness: Harness) -> None:
     """The process that deletes claims is killed after its first transaction."""
-    whole, turns = sqlite_instances.prune_instances, iter([True])
+    whole, turns = sqlite_instances.prune_ended, iter([True])
 
     def once(*given: Any, **named: Any) -> tuple[int, bool]:
         return whole(*given, **named) if next(turns, False) else (0, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_instances, "prune_instances", once)
+        patch.setattr(sqlite_instances, "prune_ended", once)
         await pruned(harness)
 
 

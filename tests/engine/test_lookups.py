@@ -10,7 +10,7 @@ import pytest
 from headway.engine.lookups import Lookups
 from headway.errors import StoreUnavailableError
 from headway.store.rows import InstanceRow, Key
-from headway.testing.store_contract.place import instance
+from tests.store.contract.place import instance
 
 pytestmark = pytest.mark.mission("ENG-2")
 ROWS = {("acme", f"i{n}"): instance(f"i{n}") for n in range(10)}

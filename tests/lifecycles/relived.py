@@ -32,7 +32,7 @@ from headway.store.queries import (
 )
 from headway.store.rows import Cursor, HistoryRow, MessageRow
 from headway.testing.clock import BEGINNING
-from headway.testing.store_contract.acts import found
+from tests.store.contract.acts import found
 
 CREATED_WITH = ("context", "by", "seed")
 MANY = 500

@@ -15,9 +15,9 @@ from headway.lifecycles.applications.chart import Application, ApplicationCleanu
 from headway.statechart.refusal import Refusal
 from headway.store.queries import LetterQuery
 from headway.testing import Harness
-from headway.testing.store_contract.acts import found
 from headway.worker import Handlers, Work
 from tests.lifecycles.applying import BROWSER, GOOD, LAST_PAGE, PAGE, SENT
+from tests.store.contract.acts import found
 
 TENANT = "default"
 ANN = person("ann", "user")

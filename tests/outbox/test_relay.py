@@ -27,7 +27,6 @@ from headway.store.port import Store
 from headway.store.queries import LetterQuery
 from headway.store.rows import MessageRow
 from headway.testing import FakeClock
-from headway.testing.store_contract.place import LETTER, Place
 from tests.fuzzing import seeds
 from tests.outbox.world import (
     ACME,
@@ -41,6 +40,7 @@ from tests.outbox.world import (
     until_idle,
 )
 from tests.overlay import Overlay
+from tests.store.contract.place import LETTER, Place
 
 pytestmark = pytest.mark.mission("ENG-5")
 

@@ -95,14 +95,14 @@ def timers_stay(patch: Patch) -> None:
 
 def claims_ignore_leases(patch: Patch) -> None:
     """Work that somebody does is handed out again."""
-    claim_work = claims.claim_work
+    claim_work = claims.claim_due
 
     def claim(tables: Tables, wanted: Claim, now: datetime) -> list[WorkRow]:
         for key, row in tables.work.items():
             tables.work[key] = replace(row, worker=None)
         return claim_work(tables, wanted, now)
 
-    patch.setattr(work, "claim_work", claim)
+    patch.setattr(work, "claim_due", claim)
 
 
 def reports_are_dropped(patch: Patch) -> None:
@@ -306,13 +306,13 @@ def two_eyes_are_enough(patch: Patch) -> None:
 
 def claims_ignore_versions(patch: Patch) -> None:
     """A process gets work of versions that it does not know."""
-    claim_work = claims.claim_work
+    claim_work = claims.claim_due
 
     def careless(tables: Tables, claim: Any, now: datetime) -> list[WorkRow]:
         known = {(row.chart, row.version) for row in tables.work.values()}
         return claim_work(tables, replace(claim, versions=tuple(known)), now)
 
-    patch.setattr(work, "claim_work", careless)
+    patch.setattr(work, "claim_due", careless)
 
 
 BUGS: list[Bug] = [

@@ -30,8 +30,8 @@ from headway.store.queries import AskQuery, Claim, InstanceQuery, LetterQuery, M
 from headway.store.rows import AskChange, AskClosing, Cursor, Key
 from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import KEY, Act, Transfer, counted, found, writing
+from tests.store.contract.place import (
     ASK,
     HISTORY,
     INSTANCE,

@@ -13,8 +13,8 @@ from headway.store.postgres.claims import CLAIM, CLAIM_LIMITED, LOCK, LOCKS
 from headway.store.postgres.store import PostgresStore
 from headway.store.queries import Claim
 from headway.store.rows import WorkRow
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import KNOWN, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import KNOWN, work
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-17")

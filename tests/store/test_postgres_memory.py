@@ -16,8 +16,8 @@ from headway.store.postgres.memory import ClockEstimate, InstanceMemory
 from headway.store.postgres.store import PostgresStore
 from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, counted, found, writing
-from headway.testing.store_contract.place import INSTANCE, KNOWN, MESSAGE, REQUEST, TIMER, instance
+from tests.store.contract.acts import KEY, Act, counted, found, writing
+from tests.store.contract.place import INSTANCE, KNOWN, MESSAGE, REQUEST, TIMER, instance
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-6", "ENG-17")

@@ -8,8 +8,8 @@ import pytest
 from headway.errors import StoreUnavailableError
 from headway.store.postgres.store import PostgresStore
 from headway.store.queries import WorkQuery
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import NEVER, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import NEVER, work
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-17")
 END_SESSIONS = """

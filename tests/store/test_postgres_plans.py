@@ -31,11 +31,11 @@ from headway.store.queries import (
 )
 from headway.store.rows import Cursor
 from headway.store.unit import Reads
-from headway.testing.store_contract.acts import KEY, counted, found, writing
-from headway.testing.store_contract.events import THERE
-from headway.testing.store_contract.letters import due, keep
-from headway.testing.store_contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
-from headway.testing.store_contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
+from tests.store.contract.acts import KEY, counted, found, writing
+from tests.store.contract.events import THERE
+from tests.store.contract.letters import due, keep
+from tests.store.contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
+from tests.store.contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer
 

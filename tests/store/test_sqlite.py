@@ -22,8 +22,9 @@ from headway.store.sqlite.store import SqliteStore
 from headway.store.sqlite.tables import Table
 from headway.store.unit import Changes, Found
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, found, writing
-from headway.testing.store_contract.place import (
+from tests.places import sqlite_file
+from tests.store.contract.acts import KEY, Act, found, writing
+from tests.store.contract.place import (
     HISTORY,
     INSTANCE,
     KNOWN,
@@ -35,7 +36,6 @@ from headway.testing.store_contract.place import (
     instance,
     work,
 )
-from tests.places import sqlite_file
 
 pytestmark = pytest.mark.mission("ENG-17")
 
@@ -191,8 +191,8 @@ PROGRAM = """
 import asyncio, resource, sys, threading
 from headway.errors import StoreUnavailableError
 from headway.store.sqlite.store import SqliteStore
-from headway.testing.store_contract.acts import Act, counted, writing
-from headway.testing.store_contract.place import instance
+from tests.store.contract.acts import Act, counted, writing
+from tests.store.contract.place import instance
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))

@@ -15,9 +15,9 @@ from headway.store.sqlite import claims as sqlite_claims
 from headway.store.sqlite.claims import Span, Walk
 from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import KNOWN, LONG_AGO, NEVER, work
 from tests.fuzzing import seeds
+from tests.store.contract.acts import writing
+from tests.store.contract.place import KNOWN, LONG_AGO, NEVER, work
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-14", "ENG-17")
 

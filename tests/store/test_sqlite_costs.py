@@ -37,8 +37,8 @@ from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.store import SqliteStore
 from headway.store.sqlite.tables import Table
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import writing
+from tests.store.contract.place import (
     ASK,
     AT,
     HISTORY,
@@ -364,7 +364,7 @@ async def test_a_long_history_is_pruned_in_parts(
     rows = [instance(name, ended=True) for name in "abc"]
     lines = [replace(HISTORY, instance=name) for name in "abc" for _ in range(25)]
     await memory.run(writing(created=rows, history=lines))
-    gone = await memory._database.write(lambda held: sqlite_instances.prune_instances(held, 2**62, 5, None))
+    gone = await memory._database.write(lambda held: sqlite_instances.prune_ended(held, 2**62, 5, None))
     assert gone == (0, False)
     assert await fetch(memory, "SELECT count(*) FROM history") == [(65,)]
     assert await memory.instances.prune(NEVER, 2) == 2

@@ -92,7 +92,7 @@ class SqliteInstances:
         """
         count, complete = 0, False
         while not complete:
-            prune = partial(prune_instances, before=to_time(before), limit=limit - count, chart=chart)
+            prune = partial(prune_ended, before=to_time(before), limit=limit - count, chart=chart)
             gone, complete = await self._database.write(prune)
             count += gone
         return count
@@ -107,7 +107,7 @@ def page(query: InstanceQuery) -> str:
     return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT :limit"
 
 
-def prune_instances(connection: Connection, before: int, limit: int, chart: str | None) -> tuple[int, bool]:
+def prune_ended(connection: Connection, before: int, limit: int, chart: str | None) -> tuple[int, bool]:
     """Delete some; returns how many, and whether that is all for now. Belongs in a transaction."""
     lines, count = LINES, 0
     for key in _ended(connection, before, limit, chart):

@@ -99,7 +99,7 @@ class SqliteMessages:
 
     async def prune(self, before: datetime, limit: int) -> int:
         """Delete messages from before a time that all consumers have read; returns how many."""
-        return await self._database.write(lambda held: prune_messages(held, to_time(before), limit))
+        return await self._database.write(lambda held: prune_read(held, to_time(before), limit))
 
 
 def read_messages(connection: Connection, query: MessageQuery) -> MessagePage:
@@ -135,7 +135,7 @@ def settle(connection: Connection, settlement: Settlement, now: int) -> bool:
     return True
 
 
-def prune_messages(connection: Connection, before: int, limit: int) -> int:
+def prune_read(connection: Connection, before: int, limit: int) -> int:
     """Delete messages that all consumers are past, from before a time."""
     connection.write(FORGET_MESSAGES, [(before, limit)])
     return connection.write(PRUNE_MESSAGES, [(before, limit)])

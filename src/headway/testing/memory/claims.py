@@ -14,7 +14,7 @@ from headway.testing.memory.tables import Tables
 MICROSECOND = timedelta(microseconds=1)
 
 
-def claim_work(tables: Tables, claim: Claim, now: datetime) -> list[WorkRow]:
+def claim_due(tables: Tables, claim: Claim, now: datetime) -> list[WorkRow]:
     """Lease what is due: the most urgent first, the tenants in turn, each item to one worker only."""
     by_priority: dict[int, dict[str, list[WorkRow]]] = {}
     for row in tables.work.values():

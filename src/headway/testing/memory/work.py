@@ -10,7 +10,7 @@ from headway.store.commands import ClaimWork, HastenWork
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Attempt, Key, Version, WorkRow
 from headway.store.unit import Changes
-from headway.testing.memory.claims import claim_work
+from headway.testing.memory.claims import claim_due
 from headway.testing.memory.tables import Call, Commands, Tables
 
 
@@ -20,13 +20,13 @@ class MemoryWork:
     def __init__(self, call: Call) -> None:
         self._call = call
         self.commands: Commands = {
-            ClaimWork: lambda tables, given, now: claim_work(tables, given.claim, now),
+            ClaimWork: lambda tables, given, now: claim_due(tables, given.claim, now),
             HastenWork: lambda tables, given, now: _hasten(tables, given.items, now),
         }
 
     async def claim(self, claim: Claim) -> Sequence[WorkRow]:
         """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
-        return await self._call(lambda tables, now: claim_work(tables, claim, now), writes=True)
+        return await self._call(lambda tables, now: claim_due(tables, claim, now), writes=True)
 
     async def extend(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
         """Extend leases of a worker; returns the keys of the items that it still holds."""

@@ -1,7 +1,5 @@
 """Units: all or nothing, one after the other where they meet, and over again when they collide."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -15,8 +13,8 @@ from headway.store.port import Store
 from headway.store.queries import MessageQuery, WorkQuery
 from headway.store.rows import AskChange, AskClosing, InstanceRow
 from headway.store.unit import Changes, Reads
-from headway.testing.store_contract.acts import KEY, Blind, Faulty, Transfer, found, writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import KEY, Blind, Faulty, Transfer, found, writing
+from tests.store.contract.place import (
     ANY_TEXT,
     ASK,
     AT,

@@ -1,7 +1,5 @@
 """Timers that come due, and rows that have had their time."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -18,8 +16,8 @@ from headway.store.queries import (
     TimerQuery,
 )
 from headway.store.rows import AskClosing, Cursor, InstanceRow
-from headway.testing.store_contract.acts import found, writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import found, writing
+from tests.store.contract.place import (
     ANY_TEXT,
     ASK,
     AT,

@@ -1,7 +1,5 @@
 """Events: the lines of all histories as one log, which followers read on from where they are."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -14,8 +12,8 @@ from headway.store.port import Store
 from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow
 from headway.store.unit import Changes, Found, Reads
-from headway.testing.store_contract.acts import Act, writing
-from headway.testing.store_contract.place import ANY_TEXT, HISTORY, LONG_AGO, NEVER, Place, instance
+from tests.store.contract.acts import Act, writing
+from tests.store.contract.place import ANY_TEXT, HISTORY, LONG_AGO, NEVER, Place, instance
 
 THERE = [
     instance("i1", owner="ann"),

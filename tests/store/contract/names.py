@@ -1,15 +1,13 @@
 """Names of nodes: one living process has a name, and the next one ends the leases of the one before."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import pytest
 
 from headway.store.port import Store
 from headway.store.queries import WorkQuery
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, NEVER, Place, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import ANY_TEXT, NEVER, Place, work
 
 BROWSER, SOMEONES = ("acme", "browser"), ("acme", "printer")
 HOUR = 3_600_000

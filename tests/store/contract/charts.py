@@ -1,7 +1,5 @@
 """Versions of charts: kept as they were first stored, unless one is replaced on purpose."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -11,7 +9,7 @@ import pytest
 from headway.codec import replace
 from headway.store.port import Store
 from headway.store.rows import ChartRow
-from headway.testing.store_contract.place import ANY_TEXT, AT, NEVER
+from tests.store.contract.place import ANY_TEXT, AT, NEVER
 
 CHART = ChartRow(chart="expense", version=2, hash="h2", document='{"name":"expense"}', stored_at=AT)
 OLDER = replace(CHART, version=1, hash="h1", document=ANY_TEXT, stored_at=NEVER)

@@ -1,7 +1,5 @@
 """Letters: what a destination has not taken waits in order, is tried again, or is dead until someone acts."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from collections.abc import Sequence
@@ -13,7 +11,7 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import LetterPlace, LetterQuery, Settlement
 from headway.store.rows import Cursor, LetterRow
-from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
+from tests.store.contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
 
 HOUR = 3_600_000
 KEPT = [

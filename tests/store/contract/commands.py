@@ -1,7 +1,5 @@
 """Commands of units: their writes and those of the unit are one transaction."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -22,9 +20,9 @@ from headway.store.port import Store
 from headway.store.queries import Claim, LetterQuery, WorkQuery
 from headway.store.rows import RequestRow
 from headway.store.unit import Changes, Found, Reads
-from headway.testing.store_contract.acts import found, writing
-from headway.testing.store_contract.letters import keep
-from headway.testing.store_contract.place import INSTANCE, KNOWN, LONG_AGO, NEVER, REQUEST, letter, work
+from tests.store.contract.acts import found, writing
+from tests.store.contract.letters import keep
+from tests.store.contract.place import INSTANCE, KNOWN, LONG_AGO, NEVER, REQUEST, letter, work
 
 NAME = (REQUEST.tenant, REQUEST.key)
 CLAIM = ClaimWork(Claim("w", ("default",), 10, KNOWN))

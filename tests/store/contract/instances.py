@@ -1,7 +1,5 @@
 """Instances and their history: pages that a reader can trust."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from typing import Any
@@ -11,8 +9,8 @@ import pytest
 from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import InstanceQuery
-from headway.testing.store_contract.acts import KEY, writing
-from headway.testing.store_contract.place import ANY_TEXT, HISTORY, INSTANCE, NEVER, Place, instance
+from tests.store.contract.acts import KEY, writing
+from tests.store.contract.place import ANY_TEXT, HISTORY, INSTANCE, NEVER, Place, instance
 
 CREATED = [
     instance("c"),

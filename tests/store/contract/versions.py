@@ -1,7 +1,5 @@
 """What a node does not know is left to others: work, timers and lost attempts of other versions."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -13,8 +11,8 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Version, WorkVersion
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import AT, INSTANCE, LONG_AGO, NEVER, instance, timer, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import AT, INSTANCE, LONG_AGO, NEVER, instance, timer, work
 
 V1, V2, OTHER = ("expense", 1), ("expense", 2), ("claim", 1)
 SECOND = timedelta(seconds=1)

@@ -1,7 +1,5 @@
 """Durations: each ends at its time, not a microsecond before and not one after."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
@@ -17,9 +15,9 @@ from headway.store.queries import LetterQuery, Settlement
 from headway.store.rows import Cursor
 from headway.store.unit import Changes, Reads
 from headway.testing.clock import FakeClock
-from headway.testing.store_contract.acts import Blind, found, writing
-from headway.testing.store_contract.limits import timed
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import Blind, found, writing
+from tests.store.contract.limits import timed
+from tests.store.contract.place import (
     KNOWN,
     LONG_AGO,
     NEVER,
@@ -29,7 +27,7 @@ from headway.testing.store_contract.place import (
     timer,
     work,
 )
-from headway.testing.store_contract.work import claim, ids
+from tests.store.contract.work import claim, ids
 
 MINUTE = 60_000
 MOMENT = timedelta(microseconds=1)

@@ -1,7 +1,5 @@
 """Messages: a log that consumers read on from where they are, and miss nothing."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -14,8 +12,8 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor, MessageRow
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, LETTER, LONG_AGO, MESSAGE, Place, letter, message
+from tests.store.contract.acts import writing
+from tests.store.contract.place import ANY_TEXT, LETTER, LONG_AGO, MESSAGE, Place, letter, message
 
 HOUR = 3_600_000
 CONSUMER = "webhook:a"

@@ -1,7 +1,5 @@
 """Limits of work: how many at once, how many in a time, and who may have it at all."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -15,9 +13,9 @@ import pytest
 from headway.store.port import Store
 from headway.store.rows import WorkRow
 from headway.testing.clock import FakeClock
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import LONG_AGO, Place, work
-from headway.testing.store_contract.work import claim, ids
+from tests.store.contract.acts import writing
+from tests.store.contract.place import LONG_AGO, Place, work
+from tests.store.contract.work import claim, ids
 
 HOUR = 3_600_000
 MINUTE = 60_000

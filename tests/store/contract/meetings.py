@@ -1,7 +1,5 @@
 """Units that meet: on one instance, on one request, in two stores, and when their caller goes away."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -12,8 +10,8 @@ from headway.codec import replace
 from headway.errors import StoreUnavailableError
 from headway.store.port import Store
 from headway.store.unit import Changes, Found, Reads
-from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import KEY, Act, Transfer, counted, found, writing
+from tests.store.contract.place import (
     HISTORY,
     INSTANCE,
     KNOWN,

@@ -1,7 +1,5 @@
 """Asks: who finds which, from the moment they are opened until they are closed."""
 
-# ruff: noqa: S101, PLR2004 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 from datetime import timedelta
@@ -13,8 +11,8 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, ASK, AT, LONG_AGO, NEVER
+from tests.store.contract.acts import writing
+from tests.store.contract.place import ANY_TEXT, ASK, AT, LONG_AGO, NEVER
 
 KEY = ("acme", "a1")
 SECOND = timedelta(seconds=1)

@@ -1,7 +1,5 @@
 """Work: claimed once, by urgency and in turn, and held only as long as the lease."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -15,8 +13,8 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import ANY_TEXT, AT, KNOWN, LONG_AGO, NEVER, Place, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import ANY_TEXT, AT, KNOWN, LONG_AGO, NEVER, Place, work
 
 SECOND = timedelta(seconds=1)
 FULL = work(

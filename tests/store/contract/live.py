@@ -1,7 +1,5 @@
 """Live messages: in the log of events they follow the lines of their step, and none is missed."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -14,9 +12,9 @@ from headway.store.port import Store
 from headway.store.queries import EventQuery
 from headway.store.rows import Cursor, EventRow, LogRow, MessageRow
 from headway.store.unit import Changes, Found, Reads
-from headway.testing.store_contract.acts import Act, writing
-from headway.testing.store_contract.events import THERE, line
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import Act, writing
+from tests.store.contract.events import THERE, line
+from tests.store.contract.place import (
     ANY_TEXT,
     AT,
     HISTORY,

@@ -9,7 +9,7 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.rows import InstanceRow
 from headway.store.unit import Changes, Found, Reads
-from headway.testing.store_contract.place import AT, INSTANCE
+from tests.store.contract.place import AT, INSTANCE
 
 KEY = ("acme", "i1")
 

@@ -1,7 +1,5 @@
 """Leases on names: one holder at a time, for as long as it was said."""
 
-# ruff: noqa: S101 - these are tests: pytest is built on assert, and a number is the expectation itself
-
 from __future__ import annotations
 
 import asyncio
@@ -10,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from headway.store.port import Store
-from headway.testing.store_contract.place import ANY_TEXT, Place
+from tests.store.contract.place import ANY_TEXT, Place
 
 NAME = ("acme", "browser")
 HOUR = 3_600_000
