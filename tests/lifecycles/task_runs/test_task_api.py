@@ -137,6 +137,11 @@ async def test_a_repeated_request_gets_the_first_answer(office: Office, by: str)
     await office.when(path, lambda it: it["task_processes_by_status"] == {"Running": 1})
     stops = [await post(f"{path}/apply-action", "s1", action="stop") for _ in range(3)]
     assert {(each.status_code, each.content) for each in stops} == {(200, stops[0].content)}
+    refused = [await post(f"{path}/apply-action", "s2", action="stop") for _ in range(3)]
+    assert {(each.status_code, each.content) for each in refused} == {(409, refused[0].content)}
+    for answers in (made, stops, refused):
+        replayed = [each.headers.get("Idempotency-Replayed") for each in answers]
+        assert replayed == [None, "true", "true"], answers[0].text
     other = await post(f"{path}/apply-action", "s1", action="restart")
     assert (other.status_code, other.json()["code"]) == (422, "key_reused")
 
