@@ -15,7 +15,7 @@ from headway.api.answers import json_response
 from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.problems import problem_of
-from headway.api.requests import REPLAYED, REQUEST, wrong
+from headway.api.requests import KEYED, REPLAYED, REQUEST, wrong
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Receipt
 from headway.engine.replay import Replay, listening
@@ -400,11 +400,15 @@ def _replayed(replay: Replay) -> dict[str, str]:
 
 
 def _key(header: str | None, body: str | None) -> str | None:
-    """The engine's request id: the header and the body say the same, or one of them says it."""
-    own = None if body is None else REQUEST + body
-    if header is not None and own not in (None, header):
+    """The engine's request id: the header and the body say the same, or one of them says it.
+
+    One in the body alone has the name that a header has elsewhere, so that no other path can use it again.
+    """
+    if header is None:
+        return None if body is None else KEYED + body
+    if body is not None and header != REQUEST + body:
         raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
-    return header or own
+    return header
 
 
 async def _page(
