@@ -54,7 +54,7 @@ CALLS: dict[str, tuple[Call, str]] = {
     ),
     "send as nobody": (
         lambda it: it.tenant.send("c1", Event("approve", by=Actor(loose(7)))),
-        "the id of the actor by= must be a text",
+        "the id of the actor by= must be a string",
     ),
     "link for a look-alike": (
         lambda it: it.tenant.link(it.row.id, for_=Actor(" bob")),
@@ -86,7 +86,7 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda it: it.tenant.list(status=Expense.review),
         "status must be a string, not <headway.statechart.authoring.states.State",
     ),
-    "a list of some end": (lambda it: it.tenant.list(ended="yes"), "ended= is True, False or left out"),
+    "a list of some end": (lambda it: it.tenant.list(ended="yes"), "ended= must be True, False or left out"),
     "a list of none": (lambda it: it.tenant.list(limit=0), f"{NO_LIMIT}0"),
     "a list of fewer": (lambda it: it.tenant.list(limit=-1), f"{NO_LIMIT}-1"),
     "a list of a text": (lambda it: it.tenant.list(limit="3"), f"{NO_LIMIT}'3'"),

@@ -45,7 +45,7 @@ from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild,
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed, children_changed
 from headway.statechart.step.step import Step, first_context, start, status_of, step
-from headway.store.rows import InstanceRow, Key, RequestRow
+from headway.store.rows import Key, RequestRow
 from headway.store.unit import Changes, Found, Reads
 
 Asking = Generator[Reads, Found, None]
@@ -172,7 +172,10 @@ class Batch:
                 self._answer(order, error.refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on
                 self.undo.all()
-                order.answer, order.error = None, error
+                if RecursionError in {type(error), type(error.__cause__)}:
+                    self._answer(order, _endless(order, self.living.get(order.key)))
+                else:
+                    order.answer, order.error = None, error
 
     def _begin_part(self, trace: str | None) -> None:
         """What follows can be undone by itself."""
@@ -201,7 +204,8 @@ class Batch:
         found = yield reads
         self.now = max(self.now, found.now)
         for key in reads.instances:
-            self.living[key] = _living(found.instances.get(key))
+            stored = found.instances.get(key)
+            self.living[key] = None if stored is None else Living.stored_as(stored)
         for key in reads.requests:
             self.requests[key] = found.requests.get(key)
         for key in reads.counters:
@@ -394,7 +398,9 @@ class Batch:
         living = self.living[parent]
         if living is None or living.snapshot.ended:
             return
-        if child not in self.upgraded and not self.registry.has(*_version(living.snapshot)):
+        if child not in self.upgraded and not self.registry.has(
+            living.snapshot.chart, living.snapshot.version
+        ):
             # A node that knows the parent's version tells it. An upgrade must know whether it takes it.
             write_report(self._commit(child, self._snapshot(child)), report)
             return
@@ -483,12 +489,8 @@ class Batch:
         return self.registry.chart(snapshot.chart, snapshot.version)
 
 
-def _version(snapshot: Snapshot) -> tuple[str, int]:
-    return snapshot.chart, snapshot.version
-
-
-def _living(row: InstanceRow | None) -> Living | None:
-    if row is None:
-        return None
-    snapshot = decode(Snapshot, row.snapshot)
-    return Living(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)
+def _endless(order: Order, living: Living | None) -> Refusal:
+    """The refusal of a call that parents and children would answer without end, each by another report."""
+    message = "parents and children would report to each other without end"
+    states = () if living is None else living.snapshot.states
+    return Refusal(code="runaway", message=message, event=getattr(order.act, "name", "start"), states=states)

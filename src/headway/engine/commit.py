@@ -15,6 +15,7 @@ from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
 from headway.statechart.step.step import Step
 from headway.store.rows import (
+    ASK_CHANGES,
     AskChange,
     AskClosing,
     AskRow,
@@ -59,6 +60,12 @@ class Living:
         self.owner = owner
         self.journal = journal
         self.stored = stored
+
+    @classmethod
+    def stored_as(cls, row: InstanceRow) -> Living:
+        """An instance as it is stored."""
+        snapshot = decode(Snapshot, row.snapshot)
+        return cls(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)
 
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
@@ -383,10 +390,7 @@ def _change_ask(commit: Commit, effect: effects.ChangedAsk | effects.RenewedAsk)
         AskChange(
             tenant=commit.tenant,
             id=effect.ask,
-            roles=effect.roles,
-            claimed_by=effect.claimed_by,
-            claimed_until=effect.claimed_until,
-            delegated_to=effect.delegated_to,
+            **{name: getattr(effect, name) for name in ASK_CHANGES},
         )
     )
 
