@@ -360,18 +360,19 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
     )
 
 
+OPENED = frozenset(effects.OpenedAsk.__struct_fields__)
+QUESTION = tuple(name for name in AskRow.__struct_fields__ if name in OPENED - {"id", "shows"})
+"""The columns of an ask that its effect has under the same names."""
+
+
 def _ask_row(commit: Commit, effect: effects.OpenedAsk | effects.RenewedAsk, opened_at: datetime) -> AskRow:
     return AskRow(
         tenant=commit.tenant,
         id=effect.ask,
         instance=commit.instance,
-        state=effect.state,
-        roles=effect.roles,
-        answers=effect.answers,
-        form=effect.form,
         shows=encode(effect.shows).decode(),
         opened_at=opened_at,
-        deadline=effect.deadline,
+        **{name: getattr(effect, name) for name in QUESTION},
     )
 
 

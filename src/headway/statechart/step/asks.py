@@ -49,13 +49,9 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         OpenedAsk(
             id=ask_id,
             ask=ask_id,
-            state=node.id,
             roles=ask.roles,
-            answers=node.answers,
-            form=ask.form,
             deadline=deadline,
-            shows=draft.tell(ask.shows),
-            schema=draft.chart.model.schemas.get(ask.form or ""),
+            **question(draft, node, ask),
         )
     )
     if ask.deadline is not None:
@@ -64,6 +60,17 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
     for index, escalation in enumerate(ask.escalate):
         set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
+
+
+def question(draft: Draft, node: Node, ask: model.Ask) -> dict[str, Any]:
+    """What a state asks, as its effects tell it: the same when it is put anew after an upgrade."""
+    return {
+        "state": node.id,
+        "answers": node.answers,
+        "form": ask.form,
+        "shows": draft.tell(ask.shows),
+        "schema": draft.chart.model.schemas.get(ask.form or ""),
+    }
 
 
 def _remind(draft: Draft, state: str, _data: Any) -> None:

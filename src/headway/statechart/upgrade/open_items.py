@@ -19,6 +19,7 @@ from headway.statechart.effects import CancelTimer, CancelWork, ClosedAsk, Renew
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import OpenAsk, OpenWork, Snapshot, Timer
 from headway.statechart.step.actions import Fault, as_delay, call, value_of
+from headway.statechart.step.asks import question
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.work import start_work
 from headway.statechart.tree import Node
@@ -335,14 +336,10 @@ def _renewed(draft: Draft, node: Node, held: OpenAsk) -> RenewedAsk:
     return RenewedAsk(
         id=draft.identify(),
         ask=held.id,
-        state=node.id,
         roles=held.roles,
-        answers=node.answers,
-        opened_at=held.since or draft.since[node.id],
-        form=ask.form,
         deadline=held.deadline,
-        shows=draft.tell(ask.shows),
-        schema=draft.chart.model.schemas.get(ask.form or ""),
+        opened_at=held.since or draft.since[node.id],
+        **question(draft, node, ask),
         claimed_by=held.claimed_by,
         claimed_until=held.claimed_until,
         delegated_to=held.delegated_to,
