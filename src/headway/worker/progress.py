@@ -1,4 +1,4 @@
-"""How far an attempt is: collected from its handler at any rate, sent now and then, and never lost."""
+"""How far an attempt is: collected from its handler at any rate, and never lost; heartbeat.py sends it."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 Outcome = tuple[Any, BaseException | None]
 
 
-class Call(NamedTuple):
+class ThreadCall(NamedTuple):
     """A call, and the future of its outcome."""
 
     function: Callable[[Any], Any]
@@ -26,7 +26,7 @@ class Threads:
     """As many threads as there are calls at the same time; the process can exit while they are busy."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._lock = Lock()
         self._idle = 0
         self._alive = 0
@@ -40,7 +40,7 @@ class Threads:
             else:
                 self._alive += 1
                 Thread(target=self._serve, name="headway-handler", daemon=True).start()
-        self._calls.put(Call(function, argument, copy_context(), caller))
+        self._calls.put(ThreadCall(function, argument, copy_context(), caller))
         return caller
 
     def close(self) -> None:
@@ -59,7 +59,7 @@ class Threads:
             del call, outcome
 
 
-def _outcome(call: Call) -> Outcome:
+def _outcome(call: ThreadCall) -> Outcome:
     try:
         return call.context.run(call.function, call.argument), None
     except BaseException as error:  # noqa: BLE001 - it belongs to the caller; the thread goes on
