@@ -16,10 +16,10 @@ from headway.errors import (
     UnknownVersionError,
 )
 from headway.statechart.refusal import Refusal
-from headway.testing.store_contract.place import work as work_row
 from headway.worker.attempt import AttemptRef, conclude, lease_status, worker_id
 from headway.worker.outcomes import Done, Fail
 from headway.worker.progress import remaining
+from tests.store.contract.place import work as work_row
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-11")
 REF = AttemptRef(tenant="acme", worker="w#1", id="a:1:0", attempt=2)

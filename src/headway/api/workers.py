@@ -35,7 +35,7 @@ from headway.engine.once import Request as KeyedRequest
 from headway.engine.orders import Receipt
 from headway.errors import ResultRefusedError, WorkLostError
 from headway.statechart.snapshot import Event
-from headway.store.port import Claim
+from headway.store.queries import Claim
 from headway.worker.attempt import AttemptRef, LeaseStatus, worker_id
 from headway.worker.outcomes import Fail
 from headway.worker.progress import ProgressReport

@@ -14,7 +14,7 @@ from typing import Self
 from headway.clock import backoff
 from headway.engine.engine import Engine
 from headway.errors import EngineError, StoreError
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 LOG = logging.getLogger("headway")
 FIRST_PAUSE = 0.1

@@ -52,14 +52,14 @@ class LiveResources:
 
     async def is_lost(self, affinity: Key) -> bool:
         """Whether a worker held a resource under this affinity and ended without releasing it."""
-        return affinity not in self._held and await self._store.lease(affinity) is not None
+        return affinity not in self._held and await self._store.leases.get(affinity) is not None
 
     async def hold(
         self, affinity: Key, row: WorkRow, value: object, close: Callable[[], object] | None
     ) -> None:
         """Hold a resource in place of the one before; raises ResourceTakenError."""
         resource, now = LiveResource(row, value, close), self._monotonic()
-        if affinity not in await self._store.hold([affinity], self._worker, resource.lease):
+        if affinity not in await self._store.leases.hold([affinity], self._worker, resource.lease):
             raise ResourceTakenError(f"another worker holds a resource for {affinity[1]}")
         resource.extend(now)
         before = self._held.get(affinity)
@@ -72,7 +72,7 @@ class LiveResources:
         resource = self._held.pop(affinity, None)
         if resource is not None:
             await _close(affinity, resource)
-            await self._store.let_go([affinity], self._worker)
+            await self._store.leases.release([affinity], self._worker)
 
     async def close(self) -> None:
         """Close all resources; without the database their leases expire by themselves."""
@@ -96,14 +96,16 @@ class LiveResources:
             return
         for lease in {resource.lease for resource in due.values()}:
             affinities = [affinity for affinity, resource in due.items() if resource.lease == lease]
-            granted = set(await self._store.hold(affinities, self._worker, lease))
+            granted = set(await self._store.leases.hold(affinities, self._worker, lease))
             for affinity in affinities:
                 if affinity in granted:
                     due[affinity].extend(now)
                 else:
                     self._drop(affinity, due[affinity])
         instances = {resource.instance for resource in due.values()}
-        live = {(row.tenant, row.id) for row in await self._store.look_up(instances) if not row.ended}
+        live = {
+            (row.tenant, row.id) for row in await self._store.instances.look_up(instances) if not row.ended
+        }
         for instance in instances - live:
             self._release_all(instance)
 

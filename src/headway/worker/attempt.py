@@ -18,8 +18,9 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Answer, Receipt
 from headway.errors import InputError, RequestReusedError, TooLargeError, UnknownInstanceError
 from headway.statechart.snapshot import Actor, Event
-from headway.store.port import Attempt, Store, WorkQuery
-from headway.store.rows import Key, WorkRow
+from headway.store.port import Store
+from headway.store.queries import WorkQuery
+from headway.store.rows import Attempt, Key, WorkRow
 from headway.worker.outcomes import BAD_RESULT, REFUSED, Fail, event_of
 from headway.worker.progress import Progress, ProgressReport
 
@@ -113,7 +114,7 @@ async def conclude(ref: AttemptRef, outcome: object, send: Send) -> Conclusion:
 async def release(store: Store, ref: AttemptRef, after: timedelta = timedelta()) -> bool:
     """Let any worker claim the same attempt after a while; False if this worker did not hold it."""
     due = await store.now() + after
-    return bool(await store.release_work(ref.worker, [ref.key], due))
+    return bool(await store.work.release(ref.worker, [ref.key], due))
 
 
 # What an attempt reports before its end.
@@ -141,7 +142,7 @@ async def send_progress(engine: Engine, key: Key, event: Event, request_id: str 
 
 async def save_checkpoint(store: Store, ref: AttemptRef, value: object) -> bool:
     """Store a checkpoint for the next attempt; False if the lease is lost. Raises InputError if not JSON."""
-    return await store.checkpoint(ref.worker, ref.key, encode(as_json(value)).decode())
+    return await store.work.checkpoint(ref.worker, ref.key, encode(as_json(value)).decode())
 
 
 def lease_status(ref: AttemptRef, row: WorkRow | None) -> LeaseStatus:
@@ -153,7 +154,7 @@ def lease_status(ref: AttemptRef, row: WorkRow | None) -> LeaseStatus:
 
 async def find_work(store: Store, ref: AttemptRef) -> WorkRow | None:
     """The stored work item of an attempt; None if its state was left."""
-    found = await store.work(WorkQuery(tenant=ref.tenant, ids=(ref.id,)))
+    found = await store.work.page(WorkQuery(tenant=ref.tenant, ids=(ref.id,)))
     return found[0] if found else None
 
 

@@ -58,7 +58,7 @@ class Heartbeat(ScheduledService):
         return False
 
     async def _extend(self, due: list[RunningAttempt], now: float) -> None:
-        kept = set(await self._store.extend_leases(self._worker, [running.ref.key for running in due]))
+        kept = set(await self._store.work.extend(self._worker, [running.ref.key for running in due]))
         for running in due:
             running.beat_at = now + running.row.heartbeat / 1_000
             if running.key in kept:

@@ -21,9 +21,9 @@ from headway.engine.service import LOG
 from headway.engine.trace import CURRENT, tracing
 from headway.errors import EngineError, InputError, ResultRefusedError, StoreError, WorkLostError
 from headway.statechart.snapshot import Event, Snapshot, work_timed_out
-from headway.store.commands import ClaimWork, LookUpInstances
-from headway.store.port import Attempt, Claim, Command, Version
-from headway.store.rows import InstanceRow, WorkRow
+from headway.store.commands import ClaimWork, Command, LookUpInstances
+from headway.store.queries import Claim
+from headway.store.rows import Attempt, InstanceRow, Version, WorkRow
 from headway.worker.attempt import (
     REFUSAL_CODES,
     AttemptRef,
@@ -201,7 +201,7 @@ class Remote:
         if _is_overdue(row, await self._store.now()):
             await self._engine.send(row.tenant, row.instance, work_timed_out(row.id, row.attempt, ref.by))
             return "timeout"
-        if not await self._store.extend_leases(ref.worker, [ref.key]):
+        if not await self._store.work.extend(ref.worker, [ref.key]):
             return await self._what_became_of(ref)
         if report is None:
             return "held"
@@ -278,7 +278,7 @@ class Remote:
 
     async def _lease(self, claim: Claim) -> Sequence[WorkRow] | None:
         """Claim, None for nothing; what is claimed for a caller who has gone meanwhile is released."""
-        claiming = asyncio.ensure_future(self._store.claim_work(claim))
+        claiming = asyncio.ensure_future(self._store.work.claim(claim))
         try:
             return await asyncio.shield(claiming) or None
         except asyncio.CancelledError:
@@ -299,7 +299,7 @@ class Remote:
 
     async def _release(self, attempts: Sequence[Attempt], worker: str) -> None:
         try:
-            await self._store.release_work(worker, attempts)
+            await self._store.work.release(worker, attempts)
         except StoreError as error:
             LOG.warning("%s attempts could not be released: %s", len(attempts), error)
         self.waiting.wake_all()
@@ -313,7 +313,9 @@ class Remote:
         """What was claimed, except for what cannot be read: that fails, the rest is returned."""
         if not rows:
             return ()
-        result = _read(rows, await self._store.look_up({(row.tenant, row.instance) for row in rows}))
+        result = _read(
+            rows, await self._store.instances.look_up({(row.tenant, row.instance) for row in rows})
+        )
         await self._fail_unreadable(result, worker)
         return result.items
 

@@ -11,7 +11,7 @@ from headway.codec import decode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import Key
 from headway.worker.affinity import LiveResources
 from headway.worker.attempt import RunningAttempt, RunningAttempts, StopReason, save_checkpoint

@@ -16,8 +16,9 @@ from headway.engine.engine import Engine
 from headway.engine.service import Component, Service
 from headway.errors import InputError, StoreError
 from headway.statechart.identity import require_id
-from headway.store.port import Attempt, Changes, Claim
-from headway.store.rows import WorkRow
+from headway.store.queries import Claim
+from headway.store.rows import Attempt, WorkRow
+from headway.store.unit import Changes
 from headway.worker.affinity import LiveResources
 from headway.worker.attempt import RunningAttempt, RunningAttempts, worker_id
 from headway.worker.execution import Execution
@@ -167,7 +168,7 @@ class Worker(Component):
         versions = self.engine.charts.versions
         claim = Claim(self.id, self.queues, room, versions, self.handlers.names, self.tenants)
         claimed = self._monotonic()
-        self._open_claim = asyncio.ensure_future(self._store.claim_work(claim))
+        self._open_claim = asyncio.ensure_future(self._store.work.claim(claim))
         # Shielded: if the worker is stopped now, what was claimed must still be released.
         rows = await asyncio.shield(self._open_claim)
         self._open_claim = None
@@ -225,7 +226,7 @@ class Worker(Component):
         """Release work, so that another worker can claim it at once."""
         try:
             if attempts:
-                await self._store.release_work(self.id, attempts)
+                await self._store.work.release(self.id, attempts)
         except StoreError as error:
             LOG.warning("%s attempts could not be released: %s", len(attempts), error)
 
