@@ -7,8 +7,7 @@ from contextlib import suppress
 
 from headway.codec import Value
 from headway.engine.engine import Engine
-from headway.engine.service import LOG, Service
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, Service, WatchingService
 from headway.errors import StoreError
 from headway.store.port import Store
 from headway.store.rows import Version
