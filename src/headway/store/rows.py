@@ -212,6 +212,12 @@ class AskClosing(Plain):
     closed_event: str
 
 
+ASK_CHANGE = AskChange.__struct_fields__[2:]
+"""The columns of an ask that an AskChange sets."""
+ASK_CLOSING = AskClosing.__struct_fields__[2:]
+"""The columns of an ask that an AskClosing sets."""
+
+
 class MessageRow(Plain):
     """A message for the outside world; `cursor` is its place among all messages of a store."""
 
@@ -298,6 +304,14 @@ class RecordRow(Plain):
     key: str
     data: str
     updated_at: datetime
+
+
+class CounterRow(Plain):
+    """A counter and its value."""
+
+    tenant: str
+    key: str
+    value: int
 
 
 class LeaseRow(Plain):

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.codec import encode, replace
+from headway.codec import replace
 from headway.store.postgres.database import PostgresDatabase
 from headway.store.postgres.query import Where
-from headway.store.postgres.tables import ASK, DELETE, found_by_key, listed
+from headway.store.postgres.tables import ASK, DELETE, Table, found_by_key, listed
 from headway.store.queries import AskQuery
-from headway.store.rows import AskChange, AskClosing, AskRow, Key
+from headway.store.rows import ASK_CHANGE, ASK_CLOSING, AskChange, AskClosing, AskRow, Key
 from headway.store.unit import Changes
 
 Values = list[tuple[Any, ...]]
@@ -18,14 +18,15 @@ Values = list[tuple[Any, ...]]
 PERSON = "@"
 """Begins the name of a person in an audience; no role does."""
 
-CHANGING = ("roles", "claimed_by", "claimed_until", "delegated_to")
-CLOSING = ("closed_at", "closed_by", "closed_event")
+CHANGE = Table("ask", AskChange, key=("tenant", "id"))
+UNCHANGED = (None,) * len(ASK_CHANGE)
+STILL_OPEN = (None,) * len(ASK_CLOSING)
 CHANGE_ASK = (
     "UPDATE ask AS held SET "
     + ", ".join(
-        f"{name} = CASE WHEN given.changes THEN given.{name} ELSE held.{name} END" for name in CHANGING
+        f"{name} = CASE WHEN given.changes THEN given.{name} ELSE held.{name} END" for name in ASK_CHANGE
     )
-    + "".join(f", {name} = given.{name}" for name in CLOSING)
+    + "".join(f", {name} = given.{name}" for name in ASK_CLOSING)
     + " FROM {found} AS given WHERE held.ctid = given.place RETURNING 1"
 )
 # Asked in this way, that it is open does not tempt the planner to go through all that are.
@@ -168,9 +169,9 @@ def _inbox(query: AskQuery, names: Sequence[str]) -> tuple[str, list[Any]]:
 def _opened(changes: Changes) -> dict[Key, AskRow]:
     opened = {(row.tenant, row.id): row for row in (*changes.asks, *changes.asks_renewed)}
     for change in changes.asks_changed:
-        _merge(opened, change, CHANGING)
+        _merge(opened, change, ASK_CHANGE)
     for closing in changes.asks_closed:
-        _merge(opened, closing, CLOSING)
+        _merge(opened, closing, ASK_CLOSING)
     return opened
 
 
@@ -190,13 +191,13 @@ def _closings(changes: Changes) -> dict[Key, AskClosing]:
 
 def _change(change: AskChange | None) -> tuple[Any, ...]:
     if change is None:
-        return (False, None, None, None, None)
-    roles = encode(change.roles).decode()
-    return (True, roles, change.claimed_by, change.claimed_until, change.delegated_to)
+        return (False, *UNCHANGED)
+    [(_tenant, _id, *values)] = CHANGE.values([change])
+    return (True, *values)
 
 
 def _closing(closing: AskClosing | None) -> tuple[Any, ...]:
-    return (None, None, None) if closing is None else tuple(getattr(closing, name) for name in CLOSING)
+    return STILL_OPEN if closing is None else tuple(getattr(closing, name) for name in ASK_CLOSING)
 
 
 def _audience(ask: AskRow | AskChange) -> list[str]:

@@ -7,7 +7,7 @@ from datetime import datetime
 
 from headway.codec import replace
 from headway.store.queries import AskQuery
-from headway.store.rows import AskRow, Key
+from headway.store.rows import ASK_CHANGE, ASK_CLOSING, AskChange, AskClosing, AskRow, Key
 from headway.store.unit import Changes
 from headway.testing.memory.tables import Call, Tables
 
@@ -35,24 +35,17 @@ def write_asks(tables: Tables, changes: Changes) -> None:
     """What is asked and answered in one unit is closed, and stays as it ended."""
     tables.asks.update(((row.tenant, row.id), row) for row in (*changes.asks, *changes.asks_renewed))
     for change in changes.asks_changed:
-        ask = tables.asks.get((change.tenant, change.id))
-        if ask is not None and ask.closed_at is None:
-            tables.asks[change.tenant, change.id] = replace(
-                ask,
-                roles=change.roles,
-                claimed_by=change.claimed_by,
-                claimed_until=change.claimed_until,
-                delegated_to=change.delegated_to,
-            )
+        _set(tables, change, ASK_CHANGE)
     for closing in changes.asks_closed:
-        ask = tables.asks.get((closing.tenant, closing.id))
-        if ask is not None and ask.closed_at is None:
-            tables.asks[closing.tenant, closing.id] = replace(
-                ask,
-                closed_at=closing.closed_at,
-                closed_by=closing.closed_by,
-                closed_event=closing.closed_event,
-            )
+        _set(tables, closing, ASK_CLOSING)
+
+
+def _set(tables: Tables, change: AskChange | AskClosing, columns: Sequence[str]) -> None:
+    """Set columns of an ask, if it is open."""
+    ask = tables.asks.get((change.tenant, change.id))
+    if ask is not None and ask.closed_at is None:
+        values = {name: getattr(change, name) for name in columns}
+        tables.asks[change.tenant, change.id] = replace(ask, **values)
 
 
 def _page(tables: Tables, query: AskQuery) -> list[AskRow]:
