@@ -98,6 +98,7 @@ class Failing(Service):
 async def test_who_commits_does_not_hurry_a_service_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It rests as long as it has said, though it is woken meanwhile, and can be stopped while it rests."""
     monkeypatch.setattr("headway.engine.service.FIRST_PAUSE", 600.0)
+    monkeypatch.setattr("headway.engine.service.LONGEST_PAUSE", 600.0)
     service = Failing()
     async with asyncio.timeout(60):
         async with service:

@@ -165,6 +165,7 @@ async def test_a_redis_that_is_away_is_not_asked_again_at_each_commit(
 ) -> None:
     """It is asked again after a pause, of which a line tells, however many commits there are meanwhile."""
     monkeypatch.setattr("headway.engine.service.FIRST_PAUSE", 600.0)
+    monkeypatch.setattr("headway.engine.service.LONGEST_PAUSE", 600.0)
     await create(engine, "a")
     redis.kill()
     mirror = Mirror(engine, redis.url)

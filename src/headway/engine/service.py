@@ -9,6 +9,7 @@ from collections import Counter
 from contextlib import suppress
 from typing import Self
 
+from headway.clock import backoff
 from headway.errors import EngineError, StoreError
 
 LOG = logging.getLogger("headway")
@@ -74,9 +75,10 @@ class Service(ABC):
         await self.stop()
 
     async def _run(self) -> None:
-        pause = FIRST_PAUSE
+        failures = 0
         while not self._is_over:
             self._woken.clear()
+            pause = backoff(failures + 1, base=FIRST_PAUSE, cap=LONGEST_PAUSE)
             try:
                 rest = 0.0 if await self.turn() else await self.rest()
             except self.passing as error:
@@ -87,12 +89,12 @@ class Service(ABC):
                     raise
                 LOG.exception("%s failed; going on in %.1f s", self.name, pause)
             else:
-                pause = FIRST_PAUSE
+                failures = 0
                 await self._pause(rest)
                 continue
             # Nobody wakes it: whoever commits meanwhile would have it fail, and say so, each time.
             await asyncio.sleep(pause)
-            pause = min(2 * pause, LONGEST_PAUSE)
+            failures += 1
 
     def _is_asked_to_stop(self) -> bool:
         return self._is_over or self._loop is None or self._loop.cancelling() > 0

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+from headway.clock import backoff
 from headway.store.rows import Key
 
 IN_A_ROW = 10
-FIRST_PAUSE = timedelta(seconds=5)
-LONGEST_PAUSE = timedelta(minutes=5)
+FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
+"""Seconds."""
 
 
 class Breaker:
@@ -49,6 +50,5 @@ class Breaker:
         self._failing.add(key)
         if not self.is_probing and len(self._failing) < IN_A_ROW:
             return None
-        pause = min(FIRST_PAUSE * (1 << min(self._pauses, 10)), LONGEST_PAUSE)
         self._pauses += 1
-        return pause
+        return timedelta(seconds=backoff(self._pauses, base=FIRST_PAUSE, cap=LONGEST_PAUSE))

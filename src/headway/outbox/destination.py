@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any, Literal, Protocol, runtime_checkable
 from zlib import crc32
 
-from headway.clock import milliseconds
+from headway.clock import backoff, milliseconds
 from headway.codec import Plain, Value, decode, encode
 from headway.errors import HeadwayError, InputError
 from headway.store.rows import LetterRow, MessageRow
@@ -147,9 +147,8 @@ class Backoff(Value):
     ) -> Backoff:
         """So many attempts, the waits between them growing from a base up to a cap."""
         first, most = milliseconds(base), milliseconds(cap)
-        # The exponent is bounded, or a long row of attempts would leave the range of numbers.
-        waits = (min(most, round(first * factor ** min(n, 60))) for n in range(attempts - 1))
-        return cls(tuple(waits), jitter)
+        waits = (backoff(failures, base=first, cap=most, factor=factor) for failures in range(1, attempts))
+        return cls(tuple(map(round, waits)), jitter)
 
     def wait(self, letter: str, attempts: int) -> int | None:
         """How long to wait after so many attempts; None when there is no further one."""
