@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
+from headway.errors import DeliveryError, PermanentError, UnreachableError
 from headway.outbox.breaker import IN_A_ROW, Breaker
-from headway.outbox.destination import Backoff, DeliveryError, PermanentError, UnreachableError
+from headway.outbox.destination import Backoff
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.waiting import MOST_WAITING

@@ -6,17 +6,9 @@ from collections.abc import Iterable
 import pytest
 
 from headway.engine.engine import Engine
-from headway.errors import StoreUnavailableError
+from headway.errors import DeliveryError, PermanentError, StoreUnavailableError, UnreachableError
 from headway.outbox.breaker import IN_A_ROW
-from headway.outbox.destination import (
-    DeliveryError,
-    Fates,
-    Message,
-    PermanentError,
-    Terms,
-    UnreachableError,
-    Wants,
-)
+from headway.outbox.destination import Fates, Message, Terms, Wants
 from headway.outbox.relay import Relay
 from headway.store.port import LetterQuery, Settlement, Store
 from headway.testing import FakeClock

@@ -13,10 +13,10 @@ from headway.codec import encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.trace import tracing
-from headway.errors import StoreUnavailableError
+from headway.errors import DeliveryError, PermanentError, StoreUnavailableError
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
-from headway.outbox.destination import DeliveryError, Message, PermanentError
+from headway.outbox.destination import Message
 from headway.outbox.instances import Instances, sender
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay

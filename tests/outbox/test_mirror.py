@@ -14,9 +14,8 @@ from pydantic import BaseModel
 from headway import Final, State, Statechart
 from headway.codec import decode, replace
 from headway.engine.engine import Engine
-from headway.errors import InputError
+from headway.errors import DeliveryError, InputError, UnreachableError
 from headway.node import Node
-from headway.outbox.destination import DeliveryError, UnreachableError
 from headway.outbox.mirror import Mirror, Mirrored, RedisMirror
 from headway.outbox.redis import Command
 from headway.statechart.snapshot import Snapshot

@@ -9,16 +9,8 @@ import pytest
 from headway import Final, State, Statechart
 from headway.codec import from_data, replace
 from headway.engine.engine import Engine
-from headway.errors import InputError, StoreUnavailableError
-from headway.outbox.destination import (
-    Backoff,
-    BusyError,
-    DeliveryError,
-    Message,
-    PermanentError,
-    Wants,
-    message_id,
-)
+from headway.errors import BusyError, DeliveryError, InputError, PermanentError, StoreUnavailableError
+from headway.outbox.destination import Backoff, Message, Wants, message_id
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round

@@ -17,7 +17,8 @@ from standardwebhooks.webhooks import Webhook as Reference
 from standardwebhooks.webhooks import WebhookVerificationError
 
 from headway.engine.engine import Engine
-from headway.outbox.destination import BusyError, DeliveryError, Message, PermanentError
+from headway.errors import BusyError, DeliveryError, PermanentError
+from headway.outbox.destination import Message
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay

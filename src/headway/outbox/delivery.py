@@ -10,21 +10,17 @@ from typing import Any
 
 from headway.codec import replace
 from headway.engine.service import LOG
-from headway.errors import InputError
-from headway.outbox.breaker import Breaker
-from headway.outbox.destination import (
-    Bulk,
+from headway.errors import (
     BusyError,
     DeliveryError,
-    Destination,
-    Fates,
-    Message,
+    InputError,
     NotHereError,
     PermanentError,
     UnfinishedError,
     UnreachableError,
-    message_of,
 )
+from headway.outbox.breaker import Breaker
+from headway.outbox.destination import Bulk, Destination, Fates, Message, message_of
 from headway.outbox.round import Round, Row, key_of, letter_of
 from headway.store.port import Version
 from headway.store.rows import Key, LetterRow

@@ -11,47 +11,12 @@ from zlib import crc32
 
 from headway.clock import backoff, milliseconds
 from headway.codec import Plain, Value, decode, encode
-from headway.errors import HeadwayError, InputError
+from headway.errors import InputError
 from headway.store.rows import LetterRow, MessageRow
 
 Duration = str | float
 SENT = frozenset({"topic", "webhook", "live", "log"})
 """Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
-
-
-class DeliveryError(HeadwayError):
-    """A destination has not taken a message; it is tried again, not before `after` seconds when given."""
-
-    def __init__(self, message: str, *, after: float = 0) -> None:
-        self.after = after
-        super().__init__(message)
-
-
-class BusyError(DeliveryError):
-    """A destination wants no message at all for `after` seconds."""
-
-
-class UnreachableError(BusyError):
-    """A destination is not there; no message is to blame, and none uses up an attempt."""
-
-
-class PermanentError(DeliveryError):
-    """A destination will never take this message: it is dead at once."""
-
-
-class NotHereError(DeliveryError):
-    """A message that this node cannot deliver, and another may: no attempt is used up.
-
-    `version` is the chart and version that a node must know for it.
-    """
-
-    def __init__(self, message: str, version: tuple[str, int]) -> None:
-        self.version = version
-        super().__init__(message)
-
-
-class UnfinishedError(DeliveryError):
-    """A destination has done a part of it, and goes on when others have had their turn: no failure."""
 
 
 class Message(Plain):

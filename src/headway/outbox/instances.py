@@ -18,20 +18,15 @@ from headway.errors import (
     EngineError,
     HeadwayError,
     InputError,
+    NotHereError,
+    PermanentError,
     RequestReusedError,
     TooLargeError,
+    UnfinishedError,
     UnknownInstanceError,
     UnknownVersionError,
 )
-from headway.outbox.destination import (
-    SOON,
-    Message,
-    NotHereError,
-    PermanentError,
-    Terms,
-    UnfinishedError,
-    Wants,
-)
+from headway.outbox.destination import SOON, Message, Terms, Wants
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import INSTANCE, SYSTEM, Actor, Event
 from headway.store.port import InstanceQuery

@@ -18,17 +18,14 @@ except ModuleNotFoundError as error:
 
 from headway.clock import milliseconds
 from headway.engine.service import LOG
-from headway.errors import InputError
+from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
 from headway.outbox.cloudevents import CONTENT_TYPE, cloud_event
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    DeliveryError,
     Fates,
     Message,
-    PermanentError,
     Terms,
-    UnreachableError,
     Wants,
     deliver_one,
     outward,

@@ -16,8 +16,7 @@ from headway.engine.lease import Lease
 from headway.engine.redaction import snapshot_of
 from headway.engine.service import LOG
 from headway.engine.watching import WatchingService
-from headway.errors import InputError, StoreError
-from headway.outbox.destination import DeliveryError
+from headway.errors import DeliveryError, InputError, StoreError
 from headway.outbox.redis import MOST_BYTES, Command, RedisServer
 from headway.store.port import Changes, EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow, Key

@@ -30,17 +30,14 @@ except ModuleNotFoundError as error:
 
 from headway.clock import milliseconds
 from headway.codec import Value
-from headway.errors import InputError
+from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
 from headway.outbox.cloudevents import cloud_event
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    DeliveryError,
     Fates,
     Message,
-    PermanentError,
     Terms,
-    UnreachableError,
     Wants,
     deliver_one,
     outward,

@@ -7,19 +7,8 @@ from inspect import isawaitable
 from typing import Literal
 
 from headway.clock import milliseconds
-from headway.errors import InputError
-from headway.outbox.destination import (
-    SENT,
-    SOON,
-    TIMEOUT,
-    Backoff,
-    Duration,
-    Message,
-    PermanentError,
-    Terms,
-    Wants,
-    several,
-)
+from headway.errors import InputError, PermanentError
+from headway.outbox.destination import SENT, SOON, TIMEOUT, Backoff, Duration, Message, Terms, Wants, several
 
 Handler = Callable[[Message], Awaitable[None]]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from headway.errors import InputError
-from headway.outbox.destination import Message, PermanentError
+from headway.errors import InputError, PermanentError
+from headway.outbox.destination import Message
 
 FIELD = re.compile(r"\{([^{}]*)\}")
 PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")

@@ -20,16 +20,9 @@ except ModuleNotFoundError as error:
 from headway.clock import SystemClock, milliseconds
 from headway.codec import encode, verbatim
 from headway.engine.trace import CURRENT
+from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.addresses import Resolve, is_public, resolve
-from headway.outbox.destination import (
-    BusyError,
-    DeliveryError,
-    Message,
-    PermanentError,
-    Terms,
-    Wants,
-    several,
-)
+from headway.outbox.destination import Message, Terms, Wants, several
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.signing import signed
 
