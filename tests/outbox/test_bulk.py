@@ -7,8 +7,8 @@ import pytest
 
 from headway.engine.engine import Engine
 from headway.errors import DeliveryError, PermanentError, StoreUnavailableError, UnreachableError
-from headway.outbox.breaker import IN_A_ROW
 from headway.outbox.destination import Fates, Message, Terms, Wants
+from headway.outbox.plan import FAILURES
 from headway.outbox.relay import Relay
 from headway.store.port import LetterQuery, Settlement, Store
 from headway.testing import FakeClock
@@ -163,7 +163,7 @@ async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
 
 async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store) -> None:
     """However many instances are refused, a destination that takes messages is not left alone."""
-    refused = [f"r{number}" for number in range(3 * IN_A_ROW)]
+    refused = [f"r{number}" for number in range(3 * FAILURES)]
     for name in refused:
         await publish(store, name, name)
     await publish(store, "a", "a1")

@@ -7,18 +7,15 @@ from datetime import timedelta
 import pytest
 
 from headway import Final, State, Statechart
-from headway.codec import from_data, replace
 from headway.engine.engine import Engine
 from headway.errors import BusyError, DeliveryError, InputError, PermanentError, StoreUnavailableError
 from headway.outbox.destination import Backoff, Message, Wants, message_id
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.outbox.round import Round
 from headway.outbox.subscriber import Subscriber
 from headway.store.port import LetterQuery, Store
-from headway.store.rows import MessageRow
 from headway.testing import FakeClock
-from headway.testing.store_contract.place import LETTER, Place
+from headway.testing.store_contract.place import Place
 from tests.fuzzing import seeds
 from tests.outbox.world import (
     ACME,
@@ -422,9 +419,9 @@ async def test_what_could_not_be_tried_in_time_does_not_pile_up(store: Store) ->
         await publish(store, f"i{number}", "m")
     await relay.turn()
     assert len(reader.taken) == 2
-    most = relay._waiting.count
+    most = relay._state.backlog.count
     while await relay.turn():
-        most = max(most, relay._waiting.count)
+        most = max(most, relay._state.backlog.count)
     assert (len(reader.taken), len(reader.given)) == (30, 30)
     assert most <= 10
 
@@ -603,24 +600,6 @@ async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
             break
     assert not await store.letters(LetterQuery())
     assert taken == sent
-
-
-def test_what_was_not_tried_waits_and_is_written_as_a_letter() -> None:
-    """A round tells the truth at any time, also when it is cut off before it has begun."""
-    letter = replace(LETTER, instance="a")
-    message = from_data(
-        MessageRow, {name: getattr(letter, name) for name in MessageRow.__struct_fields__[:-1]}
-    )
-    new = replace(letter, attempts=0, due=message.at, error="")
-    cut_off = Round([], [message], {})
-    assert list(cut_off.waiting()) == [message]
-    assert cut_off.written(letter.destination, FakeClock().now()) == ((new,), ())
-    cut_off.arrived([message])
-    assert cut_off.written(letter.destination, FakeClock().now()) == ((), ())
-    stored = Round([letter], [], {})
-    assert stored.written(letter.destination, FakeClock().now()) == ((), ())
-    stored.arrived([letter])
-    assert stored.written(letter.destination, FakeClock().now()) == ((), (letter.position,))
 
 
 def test_what_is_wanted() -> None:

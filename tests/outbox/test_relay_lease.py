@@ -15,7 +15,7 @@ pytestmark = pytest.mark.mission("ENG-5")
 
 async def lose_lease(store: Store, relay: Relay) -> None:
     """Let another relay have the lease before this one asks for it again."""
-    await store.let_go([("", relay._consumer)], relay._holder)
+    await store.let_go([("", relay._lease.name)], relay._lease.holder)
 
 
 async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, clock: FakeClock) -> None:
@@ -38,17 +38,17 @@ async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, 
 
 async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved(store: Store) -> None:
     """A relay that finds its lease free again during a delivery writes nothing if the cursor has moved."""
-    theirs, asked, enough = Reader(), [], asyncio.Event()
+    theirs, asked, over = Reader(), [], asyncio.Event()
     other = relay_to(store, theirs, holder="other")
 
-    class Counting:
+    class Late:
         def __getattr__(self, name: str) -> object:
             return getattr(store, name)
 
         async def hold(self, *given: object) -> object:
+            if asked:  # however long the others take, it comes back to the store after them
+                await over.wait()
             asked.append(given)
-            if len(asked) > 2:
-                enough.set()
             return await store.hold(*given)  # type: ignore[arg-type]
 
     async def overtaken(_message: Message) -> None:
@@ -57,10 +57,11 @@ async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved
         await publish(store, "a", "two")
         await until_idle(other)
         await other.stop()
-        await enough.wait()
+        over.set()
+        await asyncio.Event().wait()
 
     mine = Reader(one=overtaken)
-    slow = relay_to(Counting(), mine, holder="slow", lease="60ms")
+    slow = relay_to(Late(), mine, holder="slow", lease="60ms")
     await publish(store, "a", "one")
     assert await slow.turn()
     assert slow.tally["lost"] == 1

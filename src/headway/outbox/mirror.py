@@ -161,12 +161,12 @@ class Mirror(WatchingService):
         """Stop, and let another node go on."""
         await super().stop()
         with suppress(StoreError):  # without the database the lease runs out by itself
-            await self._lease.let_go()
+            await self._lease.release()
         await self._server.close()
 
     async def turn(self) -> bool:
         """Write what is new; True when there is more. Raises DeliveryError without Redis."""
-        return await self._lease.held() and await self._go_on()
+        return await self._lease.hold() and await self._go_on()
 
     async def rest(self) -> float:
         """Not long while another transaction holds lines back."""
@@ -267,7 +267,7 @@ class Mirror(WatchingService):
                 yield keys
             if not scan:
                 return
-            if not await self._lease.held():
+            if not await self._lease.hold():
                 raise DeliveryError("another node goes on with the mirror")
 
     def _command(self, row: InstanceRow) -> Command:
