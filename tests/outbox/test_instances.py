@@ -16,9 +16,9 @@ from headway.engine.trace import tracing
 from headway.errors import DeliveryError, PermanentError, StoreUnavailableError
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
-from headway.outbox.destination import Message
 from headway.outbox.instances import Instances, sender
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
 from headway.statechart.snapshot import SYSTEM, work_done
 from headway.store.port import InstanceQuery, MessageQuery, Store

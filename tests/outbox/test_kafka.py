@@ -13,9 +13,10 @@ from headway import Final, State, Statechart
 from headway.engine.engine import Engine
 from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
-from headway.outbox.destination import Backoff, message_id
+from headway.outbox.destination import Backoff
 from headway.outbox.kafka import Kafka
 from headway.outbox.letters import Letters
+from headway.outbox.message import message_id
 from headway.outbox.relay import Relay
 from headway.store.port import LetterQuery, MessageQuery, Store
 from headway.testing import FakeClock

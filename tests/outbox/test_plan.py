@@ -7,7 +7,7 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import BusyError, DeliveryError, NotHereError, PermanentError, UnreachableError
-from headway.outbox.destination import Backoff, Fates, Wants
+from headway.outbox.destination import Backoff, DeliveryReport, Wants
 from headway.outbox.outcome import Results, Verdict, conclude, judge, judge_all, leave_alone, remember
 from headway.outbox.plan import (
     FAILURES,
@@ -207,7 +207,7 @@ def test_letters_behind_those_that_are_due_go_along_up_to_one_that_has_failed() 
 
 def test_instances_that_have_failed_come_last() -> None:
     """Each instance is a lane, in the order of the log."""
-    rows = [letter("a1", 1), letter("b2"), letter("a3"), message("c4"), message("b5")]
+    rows: list[Row] = [letter("a1", 1), letter("b2"), letter("a3"), message("c4"), message("b5")]
     assert [names(lane) for lane in lanes(rows)] == ["b2 b5", "c4", "a1 a3"]
 
 
@@ -291,7 +291,7 @@ def test_a_search_begins_anew_when_somebody_waits_no_longer(found: str, searched
         (letter("a1", 4), NotHereError("v2", ("Job", 2)), ("not_here", 4, 10)),
     ],
 )
-def test_what_becomes_of_a_message(row: Row, error: Exception, expected: tuple[str, int, int]) -> None:
+def test_what_becomes_of_a_message(row: Row, error: Exception, expected: tuple[str, int, float]) -> None:
     """It is retried after its wait, or the one that was asked for, until its attempts are used up."""
     verdict = judge(state_of(), row, error, NOW)
     assert verdict.letter is not None
@@ -374,9 +374,9 @@ def test_failures_of_many_are_judged_in_the_order_of_the_log(
     arrived: list[int], failed: dict[int, Exception], expected: list[str]
 ) -> None:
     """Whatever order they are told in."""
-    rows, fates = [message("a1"), message("a2"), message("b3")], Fates()
-    fates.arrived, fates.failed = arrived, [*failed.items()]
-    verdicts = [verdict for verdict, _ in judge_all(state_of(), rows, fates, NOW)]
+    rows, report = [message("a1"), message("a2"), message("b3")], DeliveryReport()
+    report.delivered, report.failed = arrived, [*failed.items()]
+    verdicts = [verdict for verdict, _ in judge_all(state_of(), rows, report, NOW)]
     assert [
         f"{names([each.letter])} {each.kind}" if each.letter else each.kind for each in verdicts
     ] == expected
@@ -385,9 +385,9 @@ def test_failures_of_many_are_judged_in_the_order_of_the_log(
 def test_refusals_beside_what_arrives_do_not_count() -> None:
     """A destination that accepts messages is not to blame, however many instances are refused."""
     for arrived in ([], [0]):
-        rows, fates, state = [message(f"{chr(97 + n)}{n}") for n in range(20)], Fates(), state_of()
-        fates.arrived, fates.failed = [*arrived], [(number, NO) for number in range(1, 20)]
-        list(judge_all(state, rows, fates, NOW))
+        rows, report, state = [message(f"{chr(97 + n)}{n}") for n in range(20)], DeliveryReport(), state_of()
+        report.delivered, report.failed = [*arrived], [(number, NO) for number in range(1, 20)]
+        list(judge_all(state, rows, report, NOW))
         assert state.breaker.is_quiet == (not arrived)
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headway.outbox.destination import Message
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
 from headway.store.port import Store
 from headway.testing import FakeClock
@@ -38,7 +38,8 @@ async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, 
 
 async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved(store: Store) -> None:
     """A relay that finds its lease free again during a delivery writes nothing if the cursor has moved."""
-    theirs, asked, over = Reader(), [], asyncio.Event()
+    theirs, over = Reader(), asyncio.Event()
+    asked: list[object] = []
     other = relay_to(store, theirs, holder="other")
 
     class Late:

@@ -12,9 +12,8 @@ from headway.engine import batch, commit, undo
 from headway.engine.engine import Engine
 from headway.engine.upgrade import upgrade, versions
 from headway.errors import StoreUnavailableError
-from headway.outbox import delivery
-from headway.outbox.destination import message_of
-from headway.outbox.plan import Backlog
+from headway.outbox import delivery, plan
+from headway.outbox.message import message_of
 from headway.outbox.relay import Relay
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
@@ -77,7 +76,7 @@ def the_cursor_moves_first(patch: Patch) -> None:
 
 def letters_do_not_block(patch: Patch) -> None:
     """What follows a message that was not taken overtakes it."""
-    patch.setattr(Backlog, "add", nothing)
+    patch.setattr(plan.Backlog, "add", nothing)
 
 
 def timers_stay(patch: Patch) -> None:
@@ -238,7 +237,7 @@ def due_timers_are_put_off_for_ever(patch: Patch) -> None:
 
 def a_queue_is_delivered_backwards(patch: Patch) -> None:
     """The messages of an instance leave in the wrong order."""
-    lanes = delivery.lanes
+    lanes = plan.lanes
 
     def backwards(rows: Any) -> Any:
         return [[*reversed(lane)] for lane in lanes(rows)]

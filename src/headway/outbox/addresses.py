@@ -1,17 +1,26 @@
-"""Which addresses on the network are anybody's, and which belong to somebody's own network."""
+"""Network addresses: URLs taken apart, names looked up, and private addresses told from public ones."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Thread
+from urllib.parse import SplitResult, urlsplit
+
+from headway.errors import InputError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 """The addresses of a host's name; raises OSError."""
 
+PORTS = {"http": 80, "https": 443}
+HIGH_PORTS = 1024
+HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?\.?")
+TARGET = re.compile(r"[!-~]*")
 UNICAST = ip_network("2000::/3")
 EMBEDDING = ip_network("64:ff9b::/96")
 """NAT64: the last four bytes are an IPv4 address."""
@@ -31,6 +40,82 @@ SPECIAL = tuple(
         "3fff::/20",  # documentation
     )
 )
+
+
+@dataclass(frozen=True)
+class Address:
+    """A URL taken apart, so that nobody has to read it again and find something else in it."""
+
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """What the header Host says."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def address_of(url: str, *, allow_private: bool = False) -> Address:
+    """A URL taken apart; raises InputError, which does not repeat the URL."""
+    parts, port = _split(url)
+    if parts.scheme not in PORTS:
+        raise InputError("a webhook goes to http or https")
+    if "@" in parts.netloc:
+        raise InputError("a webhook's URL holds no user and no password: use headers")
+    if parts.fragment:
+        raise InputError("a webhook's URL has no fragment")
+    host = _host(parts.hostname or "")
+    port = PORTS[parts.scheme] if port is None else port
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not TARGET.fullmatch(target):
+        raise InputError("a webhook's path is plain ASCII: encode the rest with %")
+    if not allow_private:
+        _must_be_public(host, port)
+    return Address(parts.scheme, host, port, target)
+
+
+def _split(url: str) -> tuple[SplitResult, int | None]:
+    # urlsplit drops tabs and line ends without a word.
+    if any(char <= " " or char == "\\" for char in url):
+        raise InputError("a webhook's URL has no blanks and no backslashes")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError("not a URL") from None
+    if port == 0:
+        raise InputError("not a port: 0")
+    return parts, port
+
+
+def _host(name: str) -> str:
+    """A host's name in ASCII, or an address as it is."""
+    if ":" in name:
+        try:
+            return str(ip_address(name))
+        except ValueError:
+            raise InputError("not an address") from None
+    try:
+        host = name.encode("idna").decode().lower()
+    except UnicodeError:
+        raise InputError("not a host's name") from None
+    if not HOST.fullmatch(host):
+        raise InputError("not a host's name")
+    return host
+
+
+def _must_be_public(host: str, port: int) -> None:
+    if port < HIGH_PORTS and port not in PORTS.values():
+        raise InputError(f"port {port} belongs to something else than webhooks")
+    try:
+        ip_address(host)
+    except ValueError:
+        return  # A name: what it means is looked up before each delivery.
+    if not is_public(host):
+        raise InputError(f"{host} is a private address, and the endpoint does not allow those")
 
 
 class Resolver:

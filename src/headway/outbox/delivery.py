@@ -10,7 +10,8 @@ from typing import Any
 
 from headway.engine.service import LOG
 from headway.errors import DeliveryError, InputError, UnfinishedError, UnreachableError
-from headway.outbox.destination import Bulk, Destination, Fates, Message, message_of
+from headway.outbox.destination import Bulk, DeliveryReport, Destination
+from headway.outbox.message import Message, message_of
 from headway.outbox.outcome import (
     NOT_HERE_FIRST,
     Results,
@@ -52,12 +53,12 @@ class Delivery:
         return [self._walk(left, results, until) for _ in range(walkers)]
 
     async def _deliver_in_bulk(self, destination: Bulk, plan: DeliveryPlan, results: Results) -> None:
-        rows, fates = plan.tries, Fates()
+        rows, report = plan.tries, DeliveryReport()
         again = sum(1 for letter in plan.due if letter.attempts)
         self._tally["retried"] += again
         self._tally["tried"] += len(rows) - again
         try:
-            await destination.deliver_all(map(message_of, rows), fates)
+            await destination.deliver_all(map(message_of, rows), report)
         except asyncio.CancelledError as error:
             if _is_asked_to_stop():
                 raise
@@ -67,14 +68,14 @@ class Delivery:
             raise
         except Exception as error:  # noqa: BLE001 - else what has arrived would come again, and again
             LOG.warning("%s: %s", self._name, explain(error))
-            fates.failed += [(place, error) for place in _first_untold(len(rows), fates)]
+            report.failed += [(place, error) for place in _first_untold(len(rows), report)]
         finally:
-            self._tally["delivered"] += len(fates.arrived)
-            results.delivered.update(rows[place].position for place in fates.arrived)
-        if fates.arrived:
+            self._tally["delivered"] += len(report.delivered)
+            results.delivered.update(rows[place].position for place in report.delivered)
+        if report.delivered:
             self._succeed()
-        if fates.failed:
-            for verdict, reason in judge_all(self._state, rows, fates, await self._now()):
+        if report.failed:
+            for verdict, reason in judge_all(self._state, rows, report, await self._now()):
                 self._conclude(verdict, reason, results)
 
     async def _walk(self, left: Iterator[Sequence[Row]], results: Results, until: float) -> None:
@@ -167,9 +168,9 @@ def _is_asked_to_stop() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _first_untold(count: int, fates: Fates) -> list[int]:
+def _first_untold(count: int, report: DeliveryReport) -> list[int]:
     """The first place of which nobody has told, if there is one: the others may not be to blame."""
-    told = {*fates.arrived, *(place for place, _ in fates.failed)}
+    told = {*report.delivered, *(place for place, _ in report.failed)}
     return [place for place in range(count) if place not in told][:1]
 
 

@@ -5,67 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from hashlib import sha256
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 from zlib import crc32
 
 from headway.clock import backoff, milliseconds
-from headway.codec import Plain, Value, decode, encode
+from headway.codec import Value
 from headway.errors import InputError
-from headway.store.rows import LetterRow, MessageRow
+from headway.outbox.message import Message
+from headway.store.rows import MessageRow
 
 Duration = str | float
 SENT = frozenset({"topic", "webhook", "live", "log"})
 """Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
-
-
-class Message(Plain):
-    """A message on its way: `id` is the same at every attempt, and no other message has it.
-
-    `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its
-    instance gave it: instance, step and place. `trace` is the W3C `traceparent` of the call it comes from.
-    """
-
-    id: str
-    tenant: str
-    instance: str
-    kind: str
-    name: str
-    at: datetime
-    text: str | None = None
-    attempt: int = 1
-    effect: str = ""
-    trace: str | None = None
-
-    @property
-    def data(self) -> Any:
-        """What it carries, read from the text each time: who only passes it on does not pay for that."""
-        return None if self.text is None else decode(object, self.text)
-
-
-def message_of(row: LetterRow | MessageRow) -> Message:
-    """The message that a letter holds, or that nobody has tried yet."""
-    return Message(
-        message_id(row.tenant, row.id, row.at),
-        row.tenant,
-        row.instance,
-        row.kind,
-        row.name,
-        row.at,
-        row.data,
-        row.attempts + 1 if isinstance(row, LetterRow) else 1,
-        row.id,
-        row.trace,
-    )
-
-
-def message_id(tenant: str, effect: str, at: datetime) -> str:
-    """An id for receivers, in letters and digits.
-
-    The time is part of it: an instance that is pruned and created anew counts its effects anew.
-    """
-    digest = sha256(encode((tenant, effect, at))).hexdigest()
-    return f"msg_{digest[:32]}"
 
 
 class Wants(Value):
@@ -177,11 +128,11 @@ class Destination(Protocol):
         """Let go of connections; a delivery after that opens new ones."""
 
 
-class Fates:
+class DeliveryReport:
     """What becomes of messages that are handed over together, by their place; any thread may tell."""
 
     def __init__(self) -> None:
-        self.arrived: list[int] = []
+        self.delivered: list[int] = []
         self.failed: list[tuple[int, Exception]] = []
 
 
@@ -197,7 +148,7 @@ class Timed(Protocol):
 class Bulk(Protocol):
     """A destination that takes many messages without an answer to each before the next."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Hand messages over, those of an instance in their order, and tell of each as soon as it is known.
 
         When one fails, those of its instance behind it fail too, unless that is a PermanentError. It ends
@@ -207,9 +158,9 @@ class Bulk(Protocol):
 
 async def deliver_one(destination: Bulk, message: Message) -> None:
     """Hand one message over where many could be; raises what is wrong with it."""
-    fates = Fates()
-    await destination.deliver_all([message], fates)
-    for _, error in fates.failed:
+    report = DeliveryReport()
+    await destination.deliver_all([message], report)
+    for _, error in report.failed:
         raise error
 
 

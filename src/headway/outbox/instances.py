@@ -26,7 +26,8 @@ from headway.errors import (
     UnknownInstanceError,
     UnknownVersionError,
 )
-from headway.outbox.destination import SOON, Message, Terms, Wants
+from headway.outbox.destination import SOON, Terms, Wants
+from headway.outbox.message import Message
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import INSTANCE, SYSTEM, Actor, Event
 from headway.store.port import InstanceQuery

@@ -19,19 +19,17 @@ except ModuleNotFoundError as error:
 from headway.clock import milliseconds
 from headway.engine.service import LOG
 from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
-from headway.outbox.cloudevents import CONTENT_TYPE, cloud_event
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    Fates,
-    Message,
+    DeliveryReport,
     Terms,
     Wants,
     deliver_one,
     outward,
     several,
 )
-from headway.outbox.templates import Template
+from headway.outbox.message import CONTENT_TYPE, Message, Template, cloud_event
 from headway.store.rows import Key
 
 PAGE = 10_000
@@ -111,12 +109,12 @@ class Kafka:
         """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
         await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Write messages in their order, and tell of each when all replicas have it."""
         line = self._opened()
         called_back = Event()
         shipped = asyncio.get_running_loop().run_in_executor(
-            line.thread, self._ship, line, messages, fates, called_back
+            line.thread, self._ship, line, messages, report, called_back
         )
         try:
             await asyncio.wait([shipped])
@@ -142,7 +140,9 @@ class Kafka:
 
     # On the thread of the line.
 
-    def _ship(self, line: Line, messages: Iterable[Message], fates: Fates, called_back: Event) -> None:
+    def _ship(
+        self, line: Line, messages: Iterable[Message], report: DeliveryReport, called_back: Event
+    ) -> None:
         """Send a page; an instance's messages to another topic go when those before them have arrived.
 
         So does what the producer's queue has no room for.
@@ -151,12 +151,12 @@ class Kafka:
         left: Iterable[Placed] = enumerate(messages)
         while left:
             shipment = Shipment(behind)
-            self._send_all(line, shipment, left, fates)
+            self._send_all(line, shipment, left, report)
             complete = line.flush(self._seconds, called_back)
             if line.is_broken:
-                fates.failed += [(place, BROKEN) for place in shipment.places]
+                report.failed += [(place, BROKEN) for place in shipment.places]
                 return
-            refused = shipment.report(fates, complete=complete)
+            refused = shipment.conclude(report, complete=complete)
             is_gone = any(isinstance(error, UnreachableError) for error in refused.values())
             # With one topic for each instance nobody notes whose messages are refused: the rest is not tried.
             is_stuck = refused and self._topic.is_one_per_instance
@@ -164,7 +164,9 @@ class Kafka:
                 return
             left, behind = shipment.kept_back, behind | shipment.instances_of(refused)
 
-    def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Placed], fates: Fates) -> None:
+    def _send_all(
+        self, line: Line, shipment: Shipment, messages: Iterable[Placed], report: DeliveryReport
+    ) -> None:
         """Send what can be sent; what follows of an instance does not go before what could not."""
         behind, source, only_topic = shipment.behind, self._source, self._only_topic
         has_several = not self._topic.is_one_per_instance
@@ -190,7 +192,7 @@ class Kafka:
                     sent(value)
                     places(place)
                     continue
-            fates.failed.append((place, error))
+            report.failed.append((place, error))
             if not isinstance(error, PermanentError):
                 behind[message.tenant, message.instance] = error
 
@@ -235,17 +237,17 @@ class Shipment:
         if error is not None:
             self._failed.append((record.value(), error))
 
-    def report(self, fates: Fates, *, complete: bool) -> Mapping[int, Exception]:
+    def conclude(self, report: DeliveryReport, *, complete: bool) -> Mapping[int, Exception]:
         """Tell of all; when some are still under way nobody knows which, and all are sent again.
 
         Answers with what was refused.
         """
         places = dict(zip(self.sent, self.places, strict=True)) if self._failed else {}
         refused = {places[value]: _explained(error) for value, error in self._failed}
-        fates.failed += refused.items()
+        report.failed += refused.items()
         if complete:
             arrived = self.places
-            fates.arrived += [place for place in arrived if place not in refused] if refused else arrived
+            report.delivered += [place for place in arrived if place not in refused] if refused else arrived
         return refused
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from headway.codec import Value, replace
 from headway.errors import BusyError, DeliveryError, NotHereError, PermanentError, UnreachableError
-from headway.outbox.destination import Fates
+from headway.outbox.destination import DeliveryReport
 from headway.outbox.plan import LONGEST_QUIET, DeliveryPlan, DeliveryState, Row, key_of, letter_of
 from headway.store.port import Settlement
 from headway.store.rows import Key, LetterRow, MessageRow
@@ -116,23 +116,23 @@ def leave_alone(state: DeliveryState, error: UnreachableError, now: datetime) ->
 
 
 def judge_all(
-    state: DeliveryState, rows: Sequence[Row], fates: Fates, now: datetime
+    state: DeliveryState, rows: Sequence[Row], report: DeliveryReport, now: datetime
 ) -> Iterator[tuple[Verdict, Exception]]:
     """Decide about the failures of a bulk delivery in the order of the messages.
 
     A message behind a failed one of its instance was not tried, unless that one is dead. When the destination
     is unreachable and accepted nothing, all stays where it is: what failed by itself is judged next time.
     """
-    failures = sorted(fates.failed, key=lambda failure: failure[0])
+    failures = sorted(report.failed, key=lambda failure: failure[0])
     gone = [error for _, error in failures if isinstance(error, UnreachableError)]
-    if gone and not fates.arrived:
+    if gone and not report.delivered:
         yield leave_alone(state, gone[0], now), gone[0]
         return
     behind: set[Key] = set()
     for index, error in failures:
         row = rows[index]
         if key_of(row) not in behind:
-            verdict = judge(state, row, error, now, counts=not fates.arrived)
+            verdict = judge(state, row, error, now, counts=not report.delivered)
             if verdict.kind != "dead":
                 behind.add(key_of(row))
             yield verdict, error

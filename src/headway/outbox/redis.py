@@ -31,19 +31,17 @@ except ModuleNotFoundError as error:
 from headway.clock import milliseconds
 from headway.codec import Value
 from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
-from headway.outbox.cloudevents import cloud_event
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    Fates,
-    Message,
+    DeliveryReport,
     Terms,
     Wants,
     deliver_one,
     outward,
     several,
 )
-from headway.outbox.templates import Template
+from headway.outbox.message import Message, Template, cloud_event
 from headway.store.rows import Key
 
 PAGE = 2_000
@@ -196,31 +194,31 @@ class RedisDestination(ABC):
         """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
         await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Write messages in their order, and tell of each; when Redis is not there the rest is not tried."""
         behind: dict[Key, Exception] = {}
-        for entries in _shares(self._entries(messages, fates)):
+        for entries in _shares(self._entries(messages, report)):
             sent = [entry for entry in entries if entry.key not in behind]
             failed = {entry.place: behind[entry.key] for entry in entries if entry.key in behind}
             failed |= await self._problems(sent) if sent else {}
             behind |= {entry.key: failed[entry.place] for entry in sent if entry.place in failed}
-            fates.failed += failed.items()
-            fates.arrived += [entry.place for entry in sent if entry.place not in failed]
+            report.failed += failed.items()
+            report.delivered += [entry.place for entry in sent if entry.place not in failed]
             if any(isinstance(error, UnreachableError) for error in failed.values()):
                 return
 
-    def _entries(self, messages: Iterable[Message], fates: Fates) -> Iterator[Entry]:
+    def _entries(self, messages: Iterable[Message], report: DeliveryReport) -> Iterator[Entry]:
         """What can be written; what cannot fails by itself, with what follows of its instance."""
         behind: dict[Key, Exception] = {}
         for place, message in enumerate(messages):
             key = message.tenant, message.instance
             if key in behind:
-                fates.failed.append((place, behind[key]))
+                report.failed.append((place, behind[key]))
                 continue
             try:
                 entry = Entry(place, key, self._place.fill(message).encode(), self.parts(message))
             except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
-                fates.failed.append((place, error))
+                report.failed.append((place, error))
                 if not isinstance(error, PermanentError):
                     behind[key] = error
                 continue

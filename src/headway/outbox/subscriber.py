@@ -8,7 +8,8 @@ from typing import Literal
 
 from headway.clock import milliseconds
 from headway.errors import InputError, PermanentError
-from headway.outbox.destination import SENT, SOON, TIMEOUT, Backoff, Duration, Message, Terms, Wants, several
+from headway.outbox.destination import SENT, SOON, TIMEOUT, Backoff, Duration, Terms, Wants, several
+from headway.outbox.message import Message
 
 Handler = Callable[[Message], Awaitable[None]]
 

@@ -22,9 +22,9 @@ from headway.codec import encode, verbatim
 from headway.engine.trace import CURRENT
 from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.addresses import Resolve, is_public, resolve
-from headway.outbox.destination import Message, Terms, Wants, several
-from headway.outbox.endpoint import Endpoint
-from headway.outbox.signing import signed
+from headway.outbox.destination import Terms, Wants, several
+from headway.outbox.endpoint import Endpoint, signature_headers
+from headway.outbox.message import Message
 
 AT_ONCE = 32
 CONNECT_SECONDS = 5.0
@@ -115,7 +115,7 @@ class Webhook:
             "host": self.endpoint.address.authority,
             "content-type": "application/json",
             "content-length": str(len(body)),
-            **signed(self.endpoint.keys, message.id, self._now(), body),
+            **signature_headers(self.endpoint.keys, message.id, self._now(), body),
         }
         if trace := CURRENT.get() or message.trace:
             headers["traceparent"] = trace

@@ -14,7 +14,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headway.engine.trace import CURRENT, traceparent, tracing
-from headway.outbox.destination import Bulk, Destination, Fates, Message
+from headway.outbox.destination import Bulk, DeliveryReport, Destination
+from headway.outbox.message import Message
 from headway.telemetry.handlers import End
 from headway.worker.outcomes import Fail
 from headway.worker.work import Work
@@ -113,7 +114,7 @@ class Traced:
 class TracedInBulk(Traced):
     """A destination that takes many messages at once, each of which is a span."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Hand messages over, as the destination does."""
         assert isinstance(self.destination, Bulk)  # noqa: S101 - see Tracing.watch
         spans: list[Span] = []
@@ -124,9 +125,9 @@ class TracedInBulk(Traced):
                 yield message
 
         try:
-            await self.destination.deliver_all(watched(), fates)
+            await self.destination.deliver_all(watched(), report)
         finally:
-            for place, error in fates.failed:
+            for place, error in report.failed:
                 _failed(spans[place], error)
             for span in spans:
                 span.end()

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from headway.codec import encode
 from headway.errors import BusyError, DeliveryError, PermanentError
-from headway.outbox.destination import Backoff, Destination, Message, Terms, Wants
+from headway.outbox.destination import Backoff, Destination, Terms, Wants
+from headway.outbox.message import Message
 from headway.store.rows import MessageRow
 from headway.testing.simulate.trace import Trace
 

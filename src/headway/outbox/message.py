@@ -1,19 +1,117 @@
-"""Names with places to fill in: `tasks:{userId}` is another channel for each user."""
+"""A message on its way: its id, its form as a CloudEvent, and names that are made from it."""
 
 from __future__ import annotations
 
 import re
+from datetime import datetime
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 
+from headway.codec import Plain, decode, encode, verbatim
 from headway.errors import InputError, PermanentError
-from headway.outbox.destination import Message
+from headway.store.rows import LetterRow, MessageRow
 
+CONTENT_TYPE = "application/cloudevents+json"
 FIELD = re.compile(r"\{([^{}]*)\}")
 PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 OWN = ("tenant", "instance", "name", "kind", "id")
 """What every message has; these names are never looked for in its data."""
 OF_THE_INSTANCE = frozenset({"tenant", "instance"})
 LONGEST_VALUE = 200
+
+
+class Message(Plain):
+    """A message on its way: `id` is the same at every attempt, and no other message has it.
+
+    `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its
+    instance gave it: instance, step and place. `trace` is the W3C `traceparent` of the call it comes from.
+    """
+
+    id: str
+    tenant: str
+    instance: str
+    kind: str
+    name: str
+    at: datetime
+    text: str | None = None
+    attempt: int = 1
+    effect: str = ""
+    trace: str | None = None
+
+    @property
+    def data(self) -> Any:
+        """What it carries, read from the text each time: who only passes it on does not pay for that."""
+        return None if self.text is None else decode(object, self.text)
+
+
+def message_of(row: LetterRow | MessageRow) -> Message:
+    """The message that a letter holds, or that nobody has tried yet."""
+    return Message(
+        message_id(row.tenant, row.id, row.at),
+        row.tenant,
+        row.instance,
+        row.kind,
+        row.name,
+        row.at,
+        row.data,
+        row.attempts + 1 if isinstance(row, LetterRow) else 1,
+        row.id,
+        row.trace,
+    )
+
+
+def message_id(tenant: str, effect: str, at: datetime) -> str:
+    """An id for receivers, in letters and digits.
+
+    The time is part of it: an instance that is pruned and created anew counts its effects anew.
+    """
+    digest = sha256(encode((tenant, effect, at))).hexdigest()
+    return f"msg_{digest[:32]}"
+
+
+class CloudEvent(Plain, omit_defaults=False):
+    """A message as an event; `tenant` is an extension attribute."""
+
+    specversion: str
+    id: str
+    source: str
+    type: str
+    subject: str
+    time: datetime
+    tenant: str
+    datacontenttype: str
+    data: Any
+
+
+class TracedEvent(CloudEvent):
+    """The same with the extension attribute for the trace that it belongs to."""
+
+    traceparent: str
+
+
+@lru_cache(1_000)
+def _source(base: str, tenant: str) -> str:
+    return f"{base}/{quote(tenant, safe='')}"
+
+
+def cloud_event(message: Message, source: str) -> bytes:
+    """The event in the structured JSON format: the same bytes at every attempt."""
+    attributes = (
+        "1.0",
+        message.id,
+        _source(source, message.tenant),
+        message.name,
+        message.instance,
+        message.at,
+        message.tenant,
+        "application/json",
+        verbatim(message.text),
+    )
+    if message.trace is None:
+        return encode(CloudEvent(*attributes))
+    return encode(TracedEvent(*attributes, message.trace))
 
 
 class Template:
