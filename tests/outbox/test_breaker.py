@@ -53,7 +53,9 @@ async def test_a_destination_that_takes_nothing_is_tried_with_one_message_at_a_t
     assert {message.instance for message in reader.taken} == {*names(14)}
     assert not await store.letters(LetterQuery())
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "relay to subscriber:reader takes nothing, last: no answer; one message is tried in 5 s"
+    assert said[0] == (
+        "relay to subscriber:reader: nothing is accepted, last error: no answer; one message is tried in 5 s"
+    )
 
 
 async def test_instances_that_fail_among_others_do_not_stop_the_others(store: Store) -> None:

@@ -16,7 +16,7 @@ from headway.engine.trace import tracing
 from headway.errors import DeliveryError, PermanentError, StoreUnavailableError
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
-from headway.outbox.instances import Instances, sender
+from headway.outbox.instances import InstanceDestination, sender
 from headway.outbox.letters import Letters
 from headway.outbox.message import Message
 from headway.outbox.relay import Relay
@@ -89,7 +89,7 @@ class World:
 
     def __init__(self, engine: Engine, clock: FakeClock) -> None:
         self.engine, self.clock = engine, clock
-        self.instances = Instances(engine)
+        self.instances = InstanceDestination(engine)
         self.relay = Relay(engine, self.instances)
         self.letters = Letters(engine.store)
 
@@ -368,7 +368,7 @@ def test_trouble_with_the_store_may_pass() -> None:
             await engine.create(ACME, "friend", "Friend")
         message = Message("msg_1", ACME, "a", "deliver", "hello", clock.now(), '{"to":"friend"}')
         with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, it is no PermanentError
-            await Instances(engine).deliver(message)
+            await InstanceDestination(engine).deliver(message)
         assert not isinstance(caught.value, DeliveryError)
 
     asyncio.run(played())

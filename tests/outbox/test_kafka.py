@@ -337,7 +337,7 @@ async def test_a_message_that_is_refused_for_ever_is_dead_and_can_be_tried_again
     [
         (TOPIC, "x" * 5_000, "Message size too large"),
         ("claims-{region}", {"amount": 1}, "has no region"),
-        ("claims-{region}", {"region": "a b"}, "not the name of a topic"),
+        ("claims-{region}", {"region": "a b"}, "not a valid topic name"),
         ("claims-{region}", {"region": ""}, "has no region"),
         ("claims-{region}", {"region": {"x": 1}}, "has no region"),
         ("claims-{region}", {"region": "a\nb"}, "cannot be part of a name"),

@@ -65,10 +65,11 @@ class Lease:
 
 
 class SoleService(Service):
-    """A service of which one turns at a time among all nodes; another takes over when that one is gone.
+    """A service that runs on one node at a time; another node takes over when that one is gone.
 
-    One that acts `by_versions` serves instances of the versions that its node knows: then one of those
-    nodes turns that know the same. What two of them know both may do; instances take it once.
+    With `by_versions` it serves instances of the chart versions that its node knows, and runs on one of the
+    nodes that know the same versions. What two sets of versions share may be done twice; that is harmless,
+    because instances accept each event once.
     """
 
     by_versions = False
@@ -87,7 +88,7 @@ class SoleService(Service):
         return f"{self.name} {self.engine.charts.fingerprint}" if self.by_versions else self.name
 
     async def turn(self) -> bool:
-        """Do what is to be done now, if it is this node's to do."""
+        """Act, if this node holds the lease."""
         if (self._lease.name, self._lease.lasts) != (self._lease_name, self.lasts):
             await self._lease.release()  # a chart was registered meanwhile
             self._lease = self._new_lease()
@@ -95,10 +96,10 @@ class SoleService(Service):
 
     @abstractmethod
     async def act(self) -> bool:
-        """Do what is to be done now; True when there may be more."""
+        """Do what is due now; True if there may be more."""
 
     async def rest_until(self, at: datetime | None, shortest: float = 0.0) -> float:
-        """For how many seconds to rest until a time of the store, or as long as can be when there is none."""
+        """Seconds to rest until a time of the store; the longest rest if there is none."""
         if at is None:
             return self.longest_rest
         ahead = at - await self.engine.store.now()

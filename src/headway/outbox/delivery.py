@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.engine.service import LOG
 from headway.errors import DeliveryError, InputError, UnfinishedError, UnreachableError
-from headway.outbox.destination import Bulk, DeliveryReport, Destination
+from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
 from headway.outbox.message import Message, message_of
 from headway.outbox.outcome import (
     NOT_HERE_FIRST,
@@ -45,14 +45,16 @@ class Delivery:
 
     def walks(self, plan: DeliveryPlan, results: Results) -> list[Coroutine[Any, Any, None]]:
         """What has to run, side by side, to deliver a plan; `results` are true at any time."""
-        if isinstance(self._destination, Bulk):
+        if isinstance(self._destination, BulkDestination):
             return [self._deliver_in_bulk(self._destination, plan, results)] if plan.tries else []
         found = lanes(plan.tries)
         left, until = iter(found), asyncio.get_running_loop().time() + self.longest_round
         walkers = min(self._destination.terms.at_once, len(found))
         return [self._walk(left, results, until) for _ in range(walkers)]
 
-    async def _deliver_in_bulk(self, destination: Bulk, plan: DeliveryPlan, results: Results) -> None:
+    async def _deliver_in_bulk(
+        self, destination: BulkDestination, plan: DeliveryPlan, results: Results
+    ) -> None:
         rows, report = plan.tries, DeliveryReport()
         again = sum(1 for letter in plan.due if letter.attempts)
         self._tally["retried"] += again
@@ -117,7 +119,7 @@ class Delivery:
         except TimeoutError:
             if not limit.expired():
                 raise
-            raise DeliveryError(f"it was not taken within {seconds:g} s") from None
+            raise DeliveryError(f"not accepted within {seconds:g} s") from None
 
     async def _fail(self, row: Row, error: Exception, results: Results) -> bool:
         """Decide about a message that was not accepted; False when those behind it must wait."""
@@ -134,14 +136,14 @@ class Delivery:
 
     def _succeed(self) -> None:
         if succeed(self._state):
-            LOG.warning("%s takes messages again", self._name)
+            LOG.warning("%s: messages are accepted again", self._name)
 
     def _report(self, verdict: Verdict, error: Exception) -> None:
         letter, said = verdict.letter, explain(error)
         if letter is None:
             if verdict.paused is not None:
                 self._tally["unreachable"] += 1
-                LOG.warning("%s: %s; going on in %.1f s", self._name, said, verdict.paused)
+                LOG.warning("%s: %s; next attempt in %.1f s", self._name, said, verdict.paused)
             return
         if verdict.kind == "not_here":
             self._tally["not_here"] += 1
@@ -150,14 +152,14 @@ class Delivery:
             return
         self._tally["failed"] += 1
         if verdict.recovered:
-            LOG.warning("%s takes messages again", self._name)
+            LOG.warning("%s: messages are accepted again", self._name)
         if verdict.paused is not None:
             self._tally["paused"] += 1
-            text = "%s takes nothing, last: %s; one message is tried in %.0f s"
+            text = "%s: nothing is accepted, last error: %s; one message is tried in %.0f s"
             LOG.warning(text, self._name, said, verdict.paused)
         if letter.dead:
             self._tally["dead"] += 1
-            LOG.warning("%s: %s of %s/%s is dead: %s", self._name, *_place(letter), said)
+            LOG.warning("%s: %s of %s/%s is a dead letter: %s", self._name, *_place(letter), said)
         else:
             LOG.info("%s: %s of %s/%s failed: %s", self._name, *_place(letter), said)
 

@@ -1,4 +1,4 @@
-"""An endpoint: where a tenant's webhooks go, and what is refused before anything is sent there."""
+"""An endpoint: where a tenant's webhooks go, and their signatures (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ OURS = frozenset({"connection", "content-length", "content-type", "host", "trans
 class Endpoint:
     """Where a tenant's webhooks go.
 
-    With several secrets each message is signed with all of them, so that a receiver can change from one
-    to the next. Its representation shows neither secrets nor headers nor the path, which may hold one.
+    With several secrets each message is signed with all of them, so that a receiver can rotate secrets. Its
+    `repr` shows neither secrets nor headers nor the path, which may contain a secret.
     Raises InputError for a URL, a secret, a kind or a header that cannot be used.
     """
 
@@ -46,49 +46,49 @@ class Endpoint:
     keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Take the URL apart, and refuse what cannot be used."""
+        """Parse the URL and check all fields."""
         object.__setattr__(self, "address", address_of(self.url, allow_private=self.allow_private))
         object.__setattr__(self, "keys", tuple(signing_key(secret) for secret in several(self.secret)))
         if not self.keys:
-            raise InputError(f"the endpoint {self.id} has no secret")
+            raise InputError(f"endpoint {self.id} needs a secret")
         kinds = several(self.kinds)
         if not kinds or not SENT.issuperset(kinds):
             known = ", ".join(sorted(SENT))
-            raise InputError(f"the kinds of messages for the endpoint {self.id} are of {known}, not {kinds}")
+            raise InputError(f"the kinds of endpoint {self.id} must be of {known}, not {kinds}")
         if not milliseconds(self.timeout):
-            raise InputError(f"the endpoint {self.id} has no time to answer")
+            raise InputError(f"the timeout of endpoint {self.id} must be more than 0")
         for name, value in self.headers.items():
             _check_header(name, value)
 
 
 def _check_header(name: str, value: str) -> None:
     if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-        raise InputError("a header has a name and one line of printable text")
+        raise InputError("a header must be a name and one line of printable ASCII text")
     if name.lower() in OURS or name.lower().startswith("webhook-"):
-        raise InputError(f"the header {name} is not for endpoints to choose")
+        raise InputError(f"the header {name} is set by Headway")
 
 
 def new_secret() -> str:
-    """A secret to share with a receiver."""
+    """A new secret to share with a receiver."""
     return PREFIX + b64encode(secrets.token_bytes(32)).decode()
 
 
 def signing_key(secret: str) -> bytes:
-    """The key that a secret holds; raises InputError, which does not repeat the secret."""
+    """The key of a secret; raises InputError, whose text does not contain the secret."""
     try:
         if not secret.startswith(PREFIX):
-            raise ValueError  # noqa: TRY301 - one answer for whatever is wrong with it
+            raise ValueError  # noqa: TRY301 - one text for all mistakes
         key = b64decode(secret.removeprefix(PREFIX), validate=True)
     except (NotBase64Error, ValueError, AttributeError):
-        # Without its cause, which could show the secret.
-        raise InputError(f"a secret reads {PREFIX} and then base64") from None
+        # Without the cause, which could show the secret.
+        raise InputError(f"a secret must be {PREFIX} followed by base64") from None
     if not SHORTEST <= len(key) <= LONGEST:
-        raise InputError(f"a secret holds {SHORTEST} to {LONGEST} bytes, not {len(key)}")
+        raise InputError(f"a secret must have {SHORTEST} to {LONGEST} bytes, not {len(key)}")
     return key
 
 
 def signature_headers(keys: Sequence[bytes], message: str, at: datetime, body: bytes) -> dict[str, str]:
-    """The headers that let a receiver check who sent a body, and when; one signature for each key."""
+    """The headers with which a receiver verifies sender and time of a body; one signature for each key."""
     timestamp = str(int(at.timestamp()))
     content = b".".join((message.encode(), timestamp.encode(), body))
     signatures = [b64encode(hmac.digest(key, content, "sha256")).decode() for key in keys]

@@ -17,7 +17,7 @@ CONTENT_TYPE = "application/cloudevents+json"
 FIELD = re.compile(r"\{([^{}]*)\}")
 PATH = re.compile(r"[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)*")
 OWN = ("tenant", "instance", "name", "kind", "id")
-"""What every message has; these names are never looked for in its data."""
+"""Fields of every message; these names are never looked up in its data."""
 OF_THE_INSTANCE = frozenset({"tenant", "instance"})
 LONGEST_VALUE = 200
 
@@ -25,8 +25,8 @@ LONGEST_VALUE = 200
 class Message(Plain):
     """A message on its way: `id` is the same at every attempt, and no other message has it.
 
-    `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its
-    instance gave it: instance, step and place. `trace` is the W3C `traceparent` of the call it comes from.
+    `text` is the payload as JSON, `data` the same as values. `effect` is the id of the effect in the step of
+    its instance: instance, step and index. `trace` is the W3C `traceparent` of the call it comes from.
     """
 
     id: str
@@ -42,12 +42,12 @@ class Message(Plain):
 
     @property
     def data(self) -> Any:
-        """What it carries, read from the text each time: who only passes it on does not pay for that."""
+        """The payload, decoded at each access: forwarding only the text costs nothing."""
         return None if self.text is None else decode(object, self.text)
 
 
 def message_of(row: LetterRow | MessageRow) -> Message:
-    """The message that a letter holds, or that nobody has tried yet."""
+    """The message of a row."""
     return Message(
         message_id(row.tenant, row.id, row.at),
         row.tenant,
@@ -65,14 +65,14 @@ def message_of(row: LetterRow | MessageRow) -> Message:
 def message_id(tenant: str, effect: str, at: datetime) -> str:
     """An id for receivers, in letters and digits.
 
-    The time is part of it: an instance that is pruned and created anew counts its effects anew.
+    It includes the time: an instance that is pruned and created again counts its effects from the start.
     """
     digest = sha256(encode((tenant, effect, at))).hexdigest()
     return f"msg_{digest[:32]}"
 
 
 class CloudEvent(Plain, omit_defaults=False):
-    """A message as an event; `tenant` is an extension attribute."""
+    """A message as a CloudEvent 1.0 (https://cloudevents.io); `tenant` is an extension attribute."""
 
     specversion: str
     id: str
@@ -86,7 +86,7 @@ class CloudEvent(Plain, omit_defaults=False):
 
 
 class TracedEvent(CloudEvent):
-    """The same with the extension attribute for the trace that it belongs to."""
+    """The same with the extension attribute of its trace."""
 
     traceparent: str
 
@@ -97,7 +97,7 @@ def _source(base: str, tenant: str) -> str:
 
 
 def cloud_event(message: Message, source: str) -> bytes:
-    """The event in the structured JSON format: the same bytes at every attempt."""
+    """A message as a CloudEvent in JSON: the same bytes at every attempt."""
     attributes = (
         "1.0",
         message.id,
@@ -115,12 +115,12 @@ def cloud_event(message: Message, source: str) -> bytes:
 
 
 class Template:
-    """A text with fields in braces: what a message has itself, or a path into its data.
+    """A name with fields in braces, such as `tasks:{userId}`: fields of a message, or paths into its data.
 
-    A field that is not in the data is looked for in the data of the event within. `is_one_per_instance`: all
-    messages of an instance give the same text. With the field `{tenant}` no two tenants give the same text:
-    up to it no value may hold what stands between its field and the next one. Raises InputError when the text
-    is no template.
+    A path that is not in the data is looked up in the data of the event in it. `is_one_per_instance`: all
+    messages of an instance give the same name. With the field `{tenant}` no two tenants give the same name:
+    up to it no value may contain the text between its field and the next. Raises InputError for a text that
+    is not a template.
     """
 
     def __init__(self, text: str) -> None:
@@ -138,17 +138,19 @@ class Template:
         upto_tenant = self._paths.index("tenant") + 1 if "tenant" in self._paths else 0
         self._ends = self._texts[1:-1][:upto_tenant]
         if "" in self._ends:
-            raise InputError(f"tenants would be mixed up where nothing stands between two fields: {text!r}")
+            raise InputError(f"tenants could be mixed up: put a character between the fields of {text!r}")
 
     def fill(self, message: Message) -> str:
-        """The text for a message; raises PermanentError when the message has nothing for a field."""
+        """The name for a message; raises PermanentError if the message has no value for a field."""
         if not self.has_fields:
             return self.text
         data = message.data if self._looks_inside else None
         values = [_value(message, data, path) for path in self._paths]
         for path, value, end in zip(self._paths, values, self._ends, strict=False):
             if (value + end).find(end) != len(value):
-                raise PermanentError(f"the message's {path} holds {end!r}, where it ends in {self.text!r}")
+                raise PermanentError(
+                    f"the message's {path} contains {end!r}, which follows it in {self.text!r}"
+                )
         filled = (part for pair in zip(values, self._texts[1:], strict=True) for part in pair)
         return "".join((self._texts[0], *filled))
 

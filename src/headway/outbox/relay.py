@@ -14,7 +14,7 @@ from headway.engine.service import LOG
 from headway.engine.watching import WatchingService
 from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
-from headway.outbox.destination import Destination, Timed
+from headway.outbox.destination import Destination, TimedDestination
 from headway.outbox.outcome import Results, conclude, remember
 from headway.outbox.plan import (
     MOST_WAITING,
@@ -92,7 +92,7 @@ class Relay(WatchingService):
         """Try the letters that are due and read on; True when there may be more."""
         try:
             now = await self._store.now()
-            if isinstance(self.destination, Timed):
+            if isinstance(self.destination, TimedDestination):
                 self.destination.keep_time(now)
             if self._stands_back(now):
                 return False
@@ -318,7 +318,7 @@ class Relay(WatchingService):
         self.tally["queued"] += len(plan.queued)
         if plan.given_up:
             self.tally["dead"] += len(plan.given_up)
-            LOG.warning("%s: %d messages are dead: %s", self.name, len(plan.given_up), TOO_MANY)
+            LOG.warning("%s: %d messages are dead letters: %s", self.name, len(plan.given_up), TOO_MANY)
         results = Results()
         try:
             held = await self._deliver(plan, results)

@@ -14,7 +14,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headway.engine.trace import CURRENT, traceparent, tracing
-from headway.outbox.destination import Bulk, DeliveryReport, Destination
+from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
 from headway.outbox.message import Message
 from headway.telemetry.handlers import End
 from headway.worker.outcomes import Fail
@@ -84,7 +84,11 @@ class Tracing:
 
     def watch(self, destination: Destination) -> Destination:
         """The same destination, with a span for each delivery."""
-        return TracedInBulk(destination, self) if isinstance(destination, Bulk) else Traced(destination, self)
+        return (
+            TracedInBulk(destination, self)
+            if isinstance(destination, BulkDestination)
+            else Traced(destination, self)
+        )
 
 
 class Traced:
@@ -116,7 +120,7 @@ class TracedInBulk(Traced):
 
     async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Hand messages over, as the destination does."""
-        assert isinstance(self.destination, Bulk)  # noqa: S101 - see Tracing.watch
+        assert isinstance(self.destination, BulkDestination)  # noqa: S101 - see Tracing.watch
         spans: list[Span] = []
 
         def watched() -> Iterator[Message]:
