@@ -18,8 +18,8 @@ from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
 from headway.engine.once import Request
 from headway.statechart.snapshot import work_done
-from headway.store.port import Attempt, Claim
-from headway.store.rows import Key
+from headway.store.queries import Claim
+from headway.store.rows import Attempt, Key
 from headway.worker.handlers import Handlers
 from headway.worker.worker import Worker
 from tests.api.operating import WORKER, Floor, Order, operated
@@ -87,7 +87,7 @@ async def test_work_that_waits_is_retried_at_once(floor: Floor) -> None:
         claiming = asyncio.create_task(client.post("/v1/work/claim", json=asked))
         while not any(each["waiting"] for each in (await desk.get("workers"))["items"]):
             pass
-        looking = remote_of(floor.service.app.app).room._looking
+        looking = remote_of(floor.service.app.app).waiting._polling
         assert looking
         looking.cancel()
         retried = await desk.done(path_of(work, "/retry"))
@@ -110,7 +110,7 @@ async def test_who_is_quicker_than_the_answer_to_a_retry_is_no_conflict(
         engine: Engine, attempts: Sequence[Attempt], request: Request | None
     ) -> Sequence[Key]:
         hastened = await hasten(engine, attempts, request)
-        [row] = await engine.store.claim_work(Claim("quick", ("default",), 1, engine.charts.versions))
+        [row] = await engine.store.work.claim(Claim("quick", ("default",), 1, engine.charts.versions))
         if ends:
             (await engine.send(row.tenant, row.instance, work_done(row.id, row.attempt))).unwrap()
         return hastened

@@ -20,7 +20,6 @@ from headway.outbox.message import Message
 from headway.outbox.subscriber import Subscriber
 from headway.testing import Harness
 from headway.worker import Again, Done, Fail, Handlers, Retention, Work
-from headway.worker.resources import ResourceTakenError
 
 pytestmark = pytest.mark.mission("ENG-1")
 
@@ -106,11 +105,6 @@ def test_an_outcome_is_shown_with_its_arguments(kind: type) -> None:
     """Whoever ends work sees what to say."""
     [written] = re.findall(rf"^\| `{kind.__name__}\((.*)\)` \|", SECTIONS["Outcomes"], re.MULTILINE)
     assert {re.split("=", part)[0].strip(" *") for part in split(written)} == arguments(kind)
-
-
-def test_the_errors_of_other_parts_are_told() -> None:
-    """Errors that stand beside their part are named too."""
-    assert f"`{ResourceTakenError.__name__}`" in SECTIONS["Errors"]
 
 
 @pytest.mark.parametrize("maker", [Backoff.after, Backoff.growing])

@@ -23,7 +23,7 @@ from headway.outbox.plan import (
     reads_on,
     ready,
 )
-from headway.store.port import LetterPlace, MessagePage
+from headway.store.queries import LetterPlace, MessagePage
 from headway.store.rows import Cursor, LetterRow, MessageRow
 
 pytestmark = pytest.mark.mission("ENG-5")

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from headway.store.port import Store
-from headway.testing.store_contract.place import Place
 from tests.places import FACTORIES
-
-pytest.register_assert_rewrite("headway.testing.store_contract")
+from tests.store.contract.place import Place
 
 
 @pytest.fixture(params=FACTORIES)

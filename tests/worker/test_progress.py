@@ -12,8 +12,9 @@ from headway.codec import decode
 from headway.engine.engine import Engine
 from headway.errors import InputError, StoreUnavailableError
 from headway.statechart.snapshot import work_lost
-from headway.store.port import MessageQuery, Store
-from headway.worker import execute
+from headway.store.port import Store
+from headway.store.queries import MessageQuery
+from headway.worker import execution
 from headway.worker.outcomes import Fail
 from headway.worker.work import Work
 from tests.worker.faults import Breakable
@@ -38,7 +39,7 @@ class Crawl(Statechart):
 
 async def reports(engine: Engine) -> list[str]:
     """What was said of the progress, in its order."""
-    page = await engine.store.messages(MessageQuery(kinds=("live",)))
+    page = await engine.store.messages.page(MessageQuery(kinds=("live",)))
     data = [decode(object, message.data or "null") for message in page.messages]
     return [cast("dict[str, Any]", each)["message"] for each in data]
 
@@ -140,7 +141,7 @@ async def test_counters_arrive_once_whatever_the_database_does(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report whose fate is unknown is sent again as the same request; nothing is counted twice or lost."""
-    monkeypatch.setattr(execute, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(execution, "FIRST_PAUSE", 0.0)
     told, goes_on = asyncio.Event(), asyncio.Event()
 
     async def handler(work: Work) -> None:
@@ -313,4 +314,4 @@ async def test_the_context_is_read_once(world: World) -> None:
         await begun(engine, "a", chart=Crawl, site="s")
         await worked(world.worker(engine, handling(handler)))
         assert seen == [{"site": "s"}] * 3
-        assert breakable.calls.count("instance") == 1
+        assert breakable.calls.count("instances.get") == 1

@@ -12,12 +12,14 @@ from headway import AtMost, Final, Retry, Run, State, Statechart
 from headway.clock import SystemClock
 from headway.engine.engine import Engine
 from headway.errors import InputError
-from headway.store.port import Claim, Store
+from headway.store.port import Store
+from headway.store.queries import Claim
 from headway.worker.handlers import Handlers
 from headway.worker.outcomes import Again, Fail
 from headway.worker.rescue import Rescue
 from headway.worker.work import Work
 from headway.worker.worker import Worker
+from tests.overlay import Overlay
 from tests.worker.world import TENANT, Gate, Job, World, all_ended, begun, handling, until, where, worked
 
 pytestmark = pytest.mark.mission("ENG-10")
@@ -84,7 +86,7 @@ async def test_a_restart_goes_on(everywhere: World) -> None:
         gone = everywhere.worker(here, handling(gate))
         assert await gone.turn()
         await gate.begun.wait()
-        here.unwatch(gone._changed)
+        here.unwatch(gone._look)
         new = everywhere.worker(there, handling(other))
         assert not await new.turn()
         everywhere.clock.advance("91s")
@@ -154,7 +156,7 @@ async def test_the_end_of_one_lets_the_next_of_its_key_begin(world: World) -> No
     async with world.engine(*CHARTS) as engine:
         await begun(engine, *"abcde", chart=Limited)
         worker = world.worker(engine, handling(handler))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await all_ended(engine, 5)
         assert worker.tally == {"claimed": 5, "done": 5}
@@ -223,7 +225,7 @@ async def test_many_items_take_few_claims(world: World) -> None:
         await begun(engine, *(str(number) for number in range(400)))
         engine.store = counted.over(engine.store)
         worker = world.worker(engine, handling(handler), capacity=40)
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await all_ended(engine, 400)
         assert len([got for got in counted.got if got]) <= 40
@@ -242,17 +244,13 @@ class Counting:
         """A store that counts."""
         counted = self
 
-        class Counted:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store, name)
+        async def counting(claim: Claim) -> Any:
+            rows = await store.work.claim(claim)
+            counted.got.append(len(rows))
+            counted.claimed.set()
+            return rows
 
-            async def claim_work(self, claim: Claim) -> Any:
-                rows = await store.claim_work(claim)
-                counted.got.append(len(rows))
-                counted.claimed.set()
-                return rows
-
-        return Counted()
+        return Overlay(store, work=Overlay(store.work, claim=counting))
 
 
 async def test_new_work_of_the_same_process_starts_without_waiting(world: World) -> None:
@@ -267,7 +265,7 @@ async def test_new_work_of_the_same_process_starts_without_waiting(world: World)
     async with Engine(world.place.store(SystemClock()), [Quick]) as engine:
         engine.store = counted.over(engine.store)
         worker = Worker(engine, handling(handler))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await counted.claimed.wait()
             await begun(engine, "a", chart=Quick)
@@ -281,7 +279,7 @@ async def test_another_process_wakes_by_a_word(world: World) -> None:
     async with world.engines(number=2) as [here, there]:
         here.store = counted.over(here.store)
         worker = world.worker(here, handling(gate))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await counted.claimed.wait()
             await begun(there, "a")

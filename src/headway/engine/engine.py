@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from logging import getLogger
 from typing import Any, Self
 
 from headway.codec import DEEPEST, decode, require_depth
@@ -29,7 +30,6 @@ from headway.engine.orders import (
 )
 from headway.engine.registry import Registry, keep_versions
 from headway.engine.replay import tell_replay
-from headway.engine.service import LOG
 from headway.engine.trace import CURRENT
 from headway.engine.why import Explanation, explained
 from headway.errors import (
@@ -45,9 +45,12 @@ from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.statechart.upgrade.remap import Before
 from headway.store.loop_guard import LoopGuard
-from headway.store.port import Changes, InstanceQuery, Store
+from headway.store.port import Store
+from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
+LOG = getLogger("headway")
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
 LONGEST_NAME = 400
@@ -287,7 +290,7 @@ class Engine:
     async def list(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances."""
         arguments.require_query(query)
-        return await self.store.instances(query)
+        return await self.store.instances.page(query)
 
     async def history(
         self, tenant: str, instance: str, *, after: int = 0, limit: int = 100
@@ -296,7 +299,7 @@ class Engine:
         arguments.require_text("instance", instance)
         arguments.require_number("after", after, least=0)
         arguments.require_number("limit", limit, least=1)
-        return await self.store.history((tenant, instance), after, limit)
+        return await self.store.history.page((tenant, instance), after, limit)
 
     async def why(self, tenant: str, instance: str) -> Explanation:
         """What an instance waits for, who or what could move it, and what stands in the way."""
@@ -386,7 +389,7 @@ class Engine:
         for watcher in tuple(self._watchers):
             try:
                 watcher(written)
-            except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
+            except Exception:
                 LOG.exception("someone who watches the engine failed")
 
 

@@ -39,7 +39,9 @@ class Lease:
     async def extend(self, at: float) -> bool:
         """Take or extend it now; False when another holder has it."""
         self._may_be_stored = True
-        self.is_held = bool(await self._store.hold([self._key], self.holder, round(self.lasts * 1_000)))
+        self.is_held = bool(
+            await self._store.leases.hold([self._key], self.holder, round(self.lasts * 1_000))
+        )
         self._may_be_stored = self.is_held
         self._asked_at = at
         return self.is_held
@@ -60,7 +62,7 @@ class Lease:
         """Give it up, so that another can take it at once."""
         self.is_held = False
         if self._may_be_stored:
-            await self._store.let_go([self._key], self.holder)
+            await self._store.leases.release([self._key], self.holder)
             self._may_be_stored = False
 
 

@@ -14,12 +14,12 @@ from headway.codec import Value, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
 from headway.engine.redaction import snapshot_of
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import DeliveryError, InputError, StoreError
 from headway.outbox.redis import MOST_BYTES, Command, RedisServer
-from headway.store.port import Changes, EventPage, EventQuery
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
 PAGE = 200
 SCANNED = 1_000
@@ -185,9 +185,9 @@ class Mirror(WatchingService):
             await self._begin_anew()
             return True
         last = await self._last_line(place)
-        page = await self._store.events(EventQuery(after=place.cursor, limit=self._page))
+        page = await self._store.events.page(EventQuery(after=place.cursor, limit=self._page))
         # Read after the log: otherwise what is pruned in between would be missed.
-        forgotten = await self._store.forgotten()
+        forgotten = await self._store.events.forgotten()
         if not place.is_in(last, forgotten):
             LOG.warning("mirror: the database was restored or replaced; Redis gets all instances again")
             await self._begin_anew()
@@ -196,7 +196,7 @@ class Mirror(WatchingService):
         after = place.after(page) if page.events or not page.complete else place
         if after != place:
             keys = {(event.tenant, event.instance) for event in page.events}
-            rows = await self._store.look_up(keys)
+            rows = await self._store.instances.look_up(keys)
             await self._write(rows)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
             self.tally["written"] += len(rows)
@@ -236,11 +236,11 @@ class Mirror(WatchingService):
         line = place.line
         if line is None:
             return ()
-        return await self._store.history((line.tenant, line.instance), line.cursor.position - 1, 1)
+        return await self._store.history.page((line.tenant, line.instance), line.cursor.position - 1, 1)
 
     async def _begin_anew(self) -> None:
         """Delete all instances of the mirror and begin at the first line."""
-        clearing = MirrorPosition(swept=await self._store.forgotten(), clearing=uuid4().hex)
+        clearing = MirrorPosition(swept=await self._store.events.forgotten(), clearing=uuid4().hex)
         await _answers(self._server, [("SET", self._place, clearing.text)])
         async for keys in self._all_keys():
             await self._drop(clearing, keys)
@@ -249,7 +249,7 @@ class Mirror(WatchingService):
     async def _sweep(self, place: MirrorPosition) -> None:
         """Delete what was pruned: no line of the log says so."""
         async for keys in self._all_keys():
-            rows = await self._store.look_up(keys)
+            rows = await self._store.instances.look_up(keys)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
         self.tally["swept"] += 1
 

@@ -10,7 +10,7 @@ from headway.codec import Value, replace
 from headway.errors import BusyError, DeliveryError, NotHereError, PermanentError, UnreachableError
 from headway.outbox.destination import DeliveryReport
 from headway.outbox.plan import LONGEST_QUIET, DeliveryPlan, DeliveryState, Row, key_of, letter_of
-from headway.store.port import Settlement
+from headway.store.queries import Settlement
 from headway.store.rows import Key, LetterRow, MessageRow
 
 LONGEST_WAIT = timedelta(days=1)

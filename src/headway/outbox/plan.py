@@ -8,8 +8,8 @@ from datetime import datetime, timedelta
 from headway.clock import backoff
 from headway.codec import Value, replace
 from headway.outbox.destination import Backoff, Wants
-from headway.store.port import LetterPlace, MessagePage, Settlement, Version
-from headway.store.rows import Cursor, Key, LetterRow, MessageRow
+from headway.store.queries import LetterPlace, MessagePage, Settlement
+from headway.store.rows import Cursor, Key, LetterRow, MessageRow, Version
 
 FAILURES = 10
 """So many instances must fail in a row before the destination is to blame."""

@@ -10,8 +10,7 @@ from datetime import datetime, timedelta
 from headway.clock import milliseconds
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
 from headway.outbox.destination import Destination, TimedDestination
@@ -26,8 +25,15 @@ from headway.outbox.plan import (
     reads_on,
     ready,
 )
-from headway.store.port import Changes, LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.queries import (
+    LetterPlace,
+    LetterQuery,
+    MessagePage,
+    MessageQuery,
+    Settlement,
+)
 from headway.store.rows import Cursor, LetterRow
+from headway.store.unit import Changes
 
 LEASE = "30s"
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
@@ -145,12 +151,14 @@ class Relay(WatchingService):
 
         What is not wanted is passed over, up to a bound. What an open transaction holds back waits, too.
         """
-        cursor, wants = await self._store.consumer(self._state.consumer), self.destination.wants
+        cursor, wants = await self._store.messages.consumer(self._state.consumer), self.destination.wants
         for limit in LOOKS:
             if cursor is None:
                 break
             whose = wants.tenant if tenant is None else tenant
-            page = await self._store.messages(MessageQuery(cursor, wants.kinds, whose, limit, early=True))
+            page = await self._store.messages.page(
+                MessageQuery(cursor, wants.kinds, whose, limit, early=True)
+            )
             waiting = wants.of(page.messages)
             if waiting:
                 return max(0.0, (await self._store.now() - waiting[0].at).total_seconds())
@@ -171,7 +179,10 @@ class Relay(WatchingService):
             self._forget()
             return False
         cursor = self._state.cursor
-        if not self._is_up_to_date or await self._store.consumer(self._state.consumer) != self._settled:
+        if (
+            not self._is_up_to_date
+            or await self._store.messages.consumer(self._state.consumer) != self._settled
+        ):
             begun = await self._begin()
         else:
             begun = cursor == self._settled or await self._settle(self._state.settlement(cursor))
@@ -183,10 +194,10 @@ class Relay(WatchingService):
 
     async def _begin(self) -> bool:
         """Learn how far the destination has come; False when the lease was lost."""
-        cursor = await self._store.consumer(self._state.consumer)
+        cursor = await self._store.messages.consumer(self._state.consumer)
         if cursor is None:
             first = self.destination.terms.begins == "first"
-            cursor = Cursor() if first else await self._store.last_message()
+            cursor = Cursor() if first else await self._store.messages.last()
             # Kept at once: a crash before the first message must not move the beginning.
             return await self._settle(self._state.settlement(cursor))
         self._state.cursor = self._settled = cursor
@@ -201,7 +212,7 @@ class Relay(WatchingService):
         found: list[LetterPlace] = []
         while True:
             after = found[-1] if found else LetterPlace()
-            page = await self._store.letters_waiting(self._state.consumer, after, MOST_LEARNT)
+            page = await self._store.letters.waiting(self._state.consumer, after, MOST_LEARNT)
             found += page
             if len(page) < MOST_LEARNT:
                 break
@@ -213,7 +224,7 @@ class Relay(WatchingService):
         """Keep the lease during deliveries; False when another relay has had it."""
         now = await self._store.now()
         held = await self._lease.extend(now.timestamp())
-        if not held or await self._store.consumer(self._state.consumer) != self._settled:
+        if not held or await self._store.messages.consumer(self._state.consumer) != self._settled:
             return False
         self.tally["extended"] += 1
         return True
@@ -259,9 +270,9 @@ class Relay(WatchingService):
         state, is_probing = self._state, self._state.breaker.is_probing
         limit = MOST_TO_CHOOSE_FROM if is_probing else self.destination.terms.at_once
         query = LetterQuery(destination=state.consumer, dead=False, due=True, limit=limit)
-        due = await self._store.letters(query)
+        due = await self._store.letters.page(query)
         if is_probing and not state.backlog.is_full and state.search_end is None:
-            state.search_end = await self._store.last_message()
+            state.search_end = await self._store.messages.last()
         reads = reads_on(state, due, limit)
         page = await self._next() if reads else state.nothing
         others = await self._search(page) if reads and state.backlog.is_full else page
@@ -274,7 +285,7 @@ class Relay(WatchingService):
     async def _behind(self, due: Sequence[LetterRow], limit: int) -> Sequence[LetterRow]:
         """What can go with letters that are due: the next ones of their instances."""
         each = limit // len(due) - 1 if due else 0
-        return ready(await self._store.letters_behind(due, each)) if each else ()
+        return ready(await self._store.letters.behind(due, each)) if each else ()
 
     async def _search(self, page: MessagePage) -> MessagePage | None:
         """A page, or one behind it, with a message of an instance without letters."""
@@ -301,7 +312,7 @@ class Relay(WatchingService):
     async def _messages(self, after: Cursor, limit: int) -> MessagePage:
         wants = self.destination.wants
         query = MessageQuery(after=after, kinds=wants.kinds, tenant=wants.tenant, limit=limit)
-        return await self._store.messages(query)
+        return await self._store.messages.page(query)
 
     async def _read_ahead(self, cursor: Cursor) -> None:
         """Have the next page ready when this one is delivered."""
@@ -359,7 +370,7 @@ class Relay(WatchingService):
 
     async def _settle(self, settlement: Settlement) -> bool:
         """Write how far the destination has come; False when the lease is lost."""
-        if not await self._store.settle(settlement):
+        if not await self._store.messages.settle(settlement):
             self._forget()
             return False
         self._state.cursor = self._settled = settlement.cursor
