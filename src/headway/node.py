@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from headway.clock import Clock
-from headway.engine.announce import Announcer
 from headway.engine.asks import Asks
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
-from headway.engine.nodes import Presence
+from headway.engine.nodes import Announcer, Presence
 from headway.engine.service import LOG, Component, Service
 from headway.engine.tail import Tail
 from headway.engine.tenant import Tenant

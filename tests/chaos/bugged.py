@@ -8,9 +8,8 @@ from typing import Any
 from chaos import disk, worker
 from chaos.process import main
 from headway.codec import replace as altered
-from headway.engine.batch import Batch
+from headway.engine.batch import Batch, ChildReports
 from headway.engine.engine import Engine
-from headway.engine.reports import Gathered
 from headway.outbox.relay import Relay
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing
@@ -101,8 +100,8 @@ def versions_are_not_compared() -> None:
 
 def sums_have_no_errors() -> None:
     """A parent that hears of its children together, and not of their errors."""
-    plus = Gathered.plus
-    replace(Gathered, "plus", lambda self, report: plus(self, altered(report, errors=0)))
+    plus = ChildReports.plus
+    replace(ChildReports, "plus", lambda self, report: plus(self, altered(report, errors=0)))
 
 
 def disks_never_fail() -> None:

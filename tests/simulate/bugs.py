@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.engine import batch, commit, undo
+from headway.engine import batch, commit
 from headway.engine.engine import Engine
 from headway.engine.upgrade import upgrade, versions
 from headway.errors import StoreUnavailableError
@@ -18,7 +18,7 @@ from headway.outbox.relay import Relay
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing, selection
-from headway.statechart.upgrade import carry, remap
+from headway.statechart.upgrade import instance, open_items
 from headway.store.queries import Claim
 from headway.store.rows import WorkRow
 from headway.testing.memory import claims, messages, unit, work
@@ -54,7 +54,7 @@ def no_fencing_by_attempt(patch: Patch) -> None:
 
 def a_refused_order_leaves_traces(patch: Patch) -> None:
     """What an order has changed before it failed is written."""
-    patch.setattr(undo.Undo, "all", nothing)
+    patch.setattr(commit.Undo, "all", nothing)
 
 
 def requests_are_not_remembered(patch: Patch) -> None:
@@ -252,23 +252,23 @@ def asks_stay_open(patch: Patch) -> None:
 
 def an_upgrade_forgets_the_time_waited(patch: Patch) -> None:
     """A timer that another delay replaces counts from the upgrade on."""
-    due = carry._due
+    due = open_items._due
 
     def anew(passage: Any, alarm: Any, _begun: datetime) -> datetime:
         return due(passage, alarm, passage.now)
 
-    patch.setattr(carry, "_due", anew)
+    patch.setattr(open_items, "_due", anew)
 
 
 def an_upgrade_lets_old_work_go_on(patch: Patch) -> None:
     """Work that another handler is to do goes on as the attempt it was."""
-    carried = carry._carried
+    carried = open_items._carried
 
     def kept(passage: Any, node: Any, was: Any) -> Any:
         held = passage.snapshot.work.get(was.id) if was is not None else None
         return carried(passage, node, was) if held is None else held
 
-    patch.setattr(carry, "_carried", kept)
+    patch.setattr(open_items, "_carried", kept)
 
 
 def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
@@ -284,17 +284,17 @@ def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
 
 def an_upgrade_tells_no_parent(patch: Patch) -> None:
     """A child is in another state now, and its parent counts it in the old one."""
-    patch.setattr(remap, "_report", nothing)
+    patch.setattr(instance, "_report", nothing)
 
 
 def an_undo_keeps_the_new_times(patch: Patch) -> None:
     """What was brought back has the timers of the new version."""
-    changed = remap.changed
+    changed = instance.changed
 
     def forgetful(before: Any, after: Any) -> Any:
         return {field: was for field, was in changed(before, after).items() if field != "timers"}
 
-    patch.setattr(remap, "changed", forgetful)
+    patch.setattr(instance, "changed", forgetful)
 
 
 def two_eyes_are_enough(patch: Patch) -> None:

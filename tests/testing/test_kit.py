@@ -163,7 +163,7 @@ def test_a_path_that_holds_returns_the_journey() -> None:
 
 REFUSED = """\
 the path of Expense breaks at approve by ann (duty): approve is refused in review: \
-ann did submit, and who does approve must be someone else
+ann sent submit, so someone else must send approve
   start → draft
   1. submit by ann → review
   possible in review: approve (manager), answer (manager), withdraw (employee)"""
