@@ -14,7 +14,6 @@ from headway.store.sqlite.asks import (
     ASK_CLOSING,
     CHANGE_ASK,
     CLOSE_ASK,
-    CLOSING,
     HIDE_ASK,
     SHOW_ASK,
     key_of,
