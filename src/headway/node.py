@@ -21,7 +21,7 @@ from headway.engine.tenant import Tenant
 from headway.errors import EngineError, InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
@@ -98,7 +98,7 @@ class Node:
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
         self.pruning = Pruning(self.engine, retention)
-        served = (Instances(self.engine), *map(served_by, destinations))
+        served = (InstanceDestination(self.engine), *map(served_by, destinations))
         names = [each.name for each in served]
         if doubles := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"several destinations are called {', '.join(doubles)}")

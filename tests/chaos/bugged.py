@@ -62,11 +62,11 @@ def the_cursor_moves_first() -> None:
     """A relay that writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, page: Any) -> bool:
-        if not await self._settle(page.cursor, always=True):
+    async def hasty(self: Any, plan: Any) -> bool:
+        if not await self._settle(self._state.settlement(plan.cursor)):
             return False
-        await asyncio.sleep(LATE if page.messages else 0)
-        return await work_through(self, due, page)
+        await asyncio.sleep(0 if plan.is_empty else LATE)
+        return await work_through(self, plan)
 
     replace(Relay, "_work_through", hasty)
 

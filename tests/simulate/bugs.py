@@ -12,11 +12,9 @@ from headway.engine import batch, commit
 from headway.engine.engine import Engine
 from headway.engine.upgrade import upgrade, versions
 from headway.errors import StoreUnavailableError
-from headway.outbox import delivery
-from headway.outbox.destination import message_of
+from headway.outbox import delivery, plan
+from headway.outbox.message import message_of
 from headway.outbox.relay import Relay
-from headway.outbox.round import Round
-from headway.outbox.waiting import Waiting
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing, selection
@@ -68,17 +66,17 @@ def the_cursor_moves_first(patch: Patch) -> None:
     """A relay writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, page: Any) -> bool:
-        if not await self._settle(page.cursor, always=True):
+    async def hasty(self: Any, plan: Any) -> bool:
+        if not await self._settle(self._state.settlement(plan.cursor)):
             return False
-        return await work_through(self, due, page)
+        return await work_through(self, plan)
 
     patch.setattr(Relay, "_work_through", hasty)
 
 
 def letters_do_not_block(patch: Patch) -> None:
     """What follows a message that was not taken overtakes it."""
-    patch.setattr(Waiting, "block", nothing)
+    patch.setattr(plan.Backlog, "add", nothing)
 
 
 def timers_stay(patch: Patch) -> None:
@@ -239,12 +237,12 @@ def due_timers_are_put_off_for_ever(patch: Patch) -> None:
 
 def a_queue_is_delivered_backwards(patch: Patch) -> None:
     """The messages of an instance leave in the wrong order."""
-    lanes = Round.lanes
+    lanes = plan.lanes
 
-    def backwards(self: Any) -> Any:
-        return [[*reversed(lane)] for lane in lanes(self)]
+    def backwards(rows: Any) -> Any:
+        return [[*reversed(lane)] for lane in lanes(rows)]
 
-    patch.setattr(Round, "lanes", backwards)
+    patch.setattr(delivery, "lanes", backwards)
 
 
 def asks_stay_open(patch: Patch) -> None:

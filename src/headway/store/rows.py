@@ -311,6 +311,14 @@ class RecordRow(Plain):
     updated_at: datetime
 
 
+class CounterRow(Plain):
+    """A counter and its value."""
+
+    tenant: str
+    key: str
+    value: int
+
+
 class LeaseRow(Plain):
     """Who holds a name, and until when."""
 

@@ -18,7 +18,8 @@ from headway.store.sqlite.asks import (
     SHOW_ASK,
     key_of,
 )
-from headway.store.sqlite.connection import ConflictError, Connection
+from headway.store.sqlite.claims import place_of
+from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, look_up
 from headway.store.sqlite.requests import write_requests
 from headway.store.sqlite.tables import (
@@ -31,11 +32,10 @@ from headway.store.sqlite.tables import (
     REQUEST,
     TIMER,
     WORK,
-    place_of,
     to_time,
 )
 from headway.store.sqlite.work import SET_VERSION
-from headway.store.unit import Changes, Found, Reads, Unit
+from headway.store.unit import Changes, ConflictError, Found, Reads, Unit
 
 ATTEMPTS = 8
 
