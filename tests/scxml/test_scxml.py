@@ -390,7 +390,7 @@ def test_every_transition_has_a_name_of_its_own(events: list[str]) -> None:
 HOSTILE = {
     "a history that leads to itself": (
         '<state id="s"><history id="h"><transition target="h"/></history><state id="x"/></state>',
-        "remembers nothing either",
+        "is a history state too",
     ),
 }
 
