@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from headway.codec import Plain
+from headway.codec import Plain, replace
 
 Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
@@ -212,10 +212,15 @@ class AskClosing(Plain):
     closed_event: str
 
 
-ASK_CHANGE = AskChange.__struct_fields__[2:]
-"""The columns of an ask that an AskChange sets."""
-ASK_CLOSING = AskClosing.__struct_fields__[2:]
-"""The columns of an ask that an AskClosing sets."""
+ASK_CHANGES = AskChange.__struct_fields__[2:]
+"""The columns of an open ask that change, after its key."""
+ASK_CLOSINGS = AskClosing.__struct_fields__[2:]
+"""The columns that are set when an ask is closed, after its key."""
+
+
+def changed_ask(ask: AskRow, change: AskChange | AskClosing) -> AskRow:
+    """An ask after a change, or after its closing."""
+    return replace(ask, **{name: getattr(change, name) for name in change.__struct_fields__})
 
 
 class MessageRow(Plain):

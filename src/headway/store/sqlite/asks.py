@@ -36,10 +36,10 @@ HIDE_ASK = f"DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) I
 HIDE_ASKS_OF_INSTANCE = f"""
 DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) IN ({AUDIENCES_OF_INSTANCE})
 """
-CHANGE = Table("ask", AskChange, key=("tenant", "id"))
-CLOSING = Table("ask", AskClosing, key=("tenant", "id"))
-CHANGE_ASK = f"{CHANGE.update()} AND closed_at IS NULL"
-CLOSE_ASK = f"{CLOSING.update()} AND closed_at IS NULL"
+ASK_CHANGE = Table("ask", AskChange, key=("tenant", "id"))
+ASK_CLOSING = Table("ask", AskClosing, key=("tenant", "id"))
+CHANGE_ASK = f"{ASK_CHANGE.update()} AND closed_at IS NULL"
+CLOSE_ASK = f"{ASK_CLOSING.update()} AND closed_at IS NULL"
 INBOX = """
 SELECT opened_at, ask FROM ask_audience
 WHERE tenant = ? AND audience = ? AND (opened_at, ask) > (?, ?) ORDER BY opened_at, ask LIMIT ?

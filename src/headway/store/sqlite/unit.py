@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 from headway.errors import StoreError
 from headway.store.rows import InstanceRow, WorkRow
 from headway.store.sqlite.asks import (
-    CHANGE,
+    ASK_CHANGE,
+    ASK_CLOSING,
     CHANGE_ASK,
     CLOSE_ASK,
-    CLOSING,
     HIDE_ASK,
     SHOW_ASK,
     key_of,
@@ -74,10 +74,10 @@ WRITES = (
     Write("asks_renewed", ASK.values, ASK.upsert),
     Write("asks_renewed", key_of, SHOW_ASK),
     Write("asks_changed", key_of, HIDE_ASK),
-    Write("asks_changed", CHANGE.values, CHANGE_ASK),
+    Write("asks_changed", ASK_CHANGE.values, CHANGE_ASK),
     Write("asks_changed", key_of, SHOW_ASK),
     Write("asks_closed", key_of, HIDE_ASK),
-    Write("asks_closed", CLOSING.values, CLOSE_ASK),
+    Write("asks_closed", ASK_CLOSING.values, CLOSE_ASK),
     Write("messages", MESSAGE.values, PUT_MESSAGE),
     Write("records", RECORD.values, RECORD.upsert),
 )

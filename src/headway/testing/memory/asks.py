@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.codec import replace
 from headway.store.queries import AskQuery
-from headway.store.rows import ASK_CHANGE, ASK_CLOSING, AskChange, AskClosing, AskRow, Key
+from headway.store.rows import AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes
 from headway.testing.memory.tables import Call, Tables
 
@@ -34,18 +33,11 @@ class MemoryAsks:
 def write_asks(tables: Tables, changes: Changes) -> None:
     """What is asked and answered in one unit is closed, and stays as it ended."""
     tables.asks.update(((row.tenant, row.id), row) for row in (*changes.asks, *changes.asks_renewed))
-    for change in changes.asks_changed:
-        _set(tables, change, ASK_CHANGE)
-    for closing in changes.asks_closed:
-        _set(tables, closing, ASK_CLOSING)
-
-
-def _set(tables: Tables, change: AskChange | AskClosing, columns: Sequence[str]) -> None:
-    """Set columns of an ask, if it is open."""
-    ask = tables.asks.get((change.tenant, change.id))
-    if ask is not None and ask.closed_at is None:
-        values = {name: getattr(change, name) for name in columns}
-        tables.asks[change.tenant, change.id] = replace(ask, **values)
+    later: list[AskChange | AskClosing] = [*changes.asks_changed, *changes.asks_closed]
+    for change in later:
+        ask = tables.asks.get((change.tenant, change.id))
+        if ask is not None and ask.closed_at is None:
+            tables.asks[change.tenant, change.id] = changed_ask(ask, change)
 
 
 def _page(tables: Tables, query: AskQuery) -> list[AskRow]:
