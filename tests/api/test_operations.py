@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import httpx
 import pytest
+from headway.engine.once import Request
 
 from headway.api import operations
 from headway.api.cursors import cursor_text
@@ -16,7 +17,6 @@ from headway.api.seals import seal_for
 from headway.api.workers import remote_of
 from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
-from headway.engine.once import Request
 from headway.statechart.snapshot import work_done
 from headway.store.port import Attempt, Claim
 from headway.store.rows import Key

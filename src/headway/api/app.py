@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from functools import cache
 
 from fastapi import APIRouter, Depends, FastAPI
-from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,14 +24,14 @@ from headway.api import (
     workers,
 )
 from headway.api.access import Access
-from headway.api.answers import problem_response, validation_problem
-from headway.api.depends import decoded_path
+from headway.api.answers import problem_response
+from headway.api.call import decoded_path
 from headway.api.failures import FAILURES
 from headway.api.front import Front
 from headway.api.limits import Limits
 from headway.api.openapi import document_of
 from headway.api.problems import Problem, problem_of
-from headway.api.routes import allowed_methods, body_of, known_query
+from headway.api.route import allowed_methods, known_query
 from headway.api.seals import Seals
 from headway.api.streams import Handshakes, Streams
 from headway.drawing import Drawings
@@ -72,7 +71,6 @@ def application(
         redirect_slashes=False,
         dependencies=[Depends(decoded_path), Depends(known_query)],
         exception_handlers={
-            RequestValidationError: _tell_invalid,
             HTTPException: _tell_http,
             Problem: _tell,
             HeadwayError: _tell,
@@ -94,11 +92,6 @@ async def _tell(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     FAILURES.tell(error, problem, f"{request.method} {request.scope['path']}")
     return problem_response(problem, request.scope["path"])
-
-
-async def _tell_invalid(request: Request, error: Exception) -> Response:
-    found = error.errors() if isinstance(error, RequestValidationError) else ()
-    return problem_response(validation_problem(found, body_of(request)), request.scope["path"])
 
 
 NOT_ALLOWED = 405

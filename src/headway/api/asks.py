@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 from pydantic import Field
 from starlette.responses import Response
 
 from headway.api import shapes
 from headway.api.answers import json_response
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import (
+from headway.api.call import (
     PER_PAGE,
     ActorId,
+    Called,
     Cursor,
     Here,
     Limit,
@@ -24,20 +24,24 @@ from headway.api.depends import (
     fitting_rows,
     needs,
 )
+from headway.api.cursors import cursor_place, cursor_text
 from headway.api.hot import shown
+from headway.api.idempotency import secret_shown
 from headway.api.keyring import MOST_ROLES
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import wrong
+from headway.api.route import Router
 from headway.codec import decode
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
-from headway.engine.orders import Answer
+from headway.engine.orders import DAY, Answer
+from headway.engine.requests import store_answer
 from headway.errors import InputError, LinkError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.rows import AskRow
 
-router = APIRouter(prefix="/v1/asks", tags=["asks"])
-links = APIRouter(prefix="/v1/links", tags=["asks"])
+router = Router(prefix="/v1/asks", tags=["asks"])
+links = Router(prefix="/v1/links", tags=["asks"])
 
 Id = Annotated[str, Path(description="The ask's id.", max_length=400)]
 Token = Annotated[str, Path(description="The token that a person was sent.", max_length=4_000)]
@@ -247,7 +251,14 @@ async def answer(
 
 
 @router.post("/{id}/link", operation_id="make_link", status_code=201, dependencies=[needs("admin")])
-async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLink:  # noqa: A002 - the name in the path
+async def make_link(
+    id: Id,  # noqa: A002 - the name in the path
+    body: NewLinkBody,
+    caller: Who,
+    node: Here,
+    *,
+    call: Called,
+) -> NewLink:
     """Make a link by which one person answers an open ask once, without a login.
 
     Its token is in this answer and nowhere else. Put it into a URL of your own.
@@ -265,6 +276,8 @@ async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLi
         raise Problem("not_possible", str(error)) from error
     except InputError as error:
         raise wrong("body.roles", str(error)) from error
+    if call.keyed is not None:
+        await store_answer(node.engine.store, call.keyed, secret_shown(call.path), DAY)
     return NewLink(
         ask=id, person=made.by.id, roles=sorted(made.by.roles), expires_at=made.expires_at, token=token
     )

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
 from headway.api import shapes
-from headway.api.depends import Here, Who, needs
+from headway.api.call import Here, Who, needs
+from headway.api.route import Router
 from headway.drawing import Drawings
 from headway.statechart.chart import Chart
 from headway.statechart.drawings.mermaid import mermaid
@@ -19,7 +20,7 @@ from headway.store.port import InstanceQuery
 PAGE = 500
 MOST_COUNTED = 10_000
 
-router = APIRouter(prefix="/v1/charts", tags=["charts"], dependencies=[needs("read")])
+router = Router(prefix="/v1/charts", tags=["charts"], dependencies=[needs("read")])
 
 Name = Annotated[str, Path(description="The chart's name.", min_length=1, max_length=400)]
 

@@ -1,4 +1,4 @@
-"""What stands before all routes: the size and type of bodies, the path as it was sent, repeated requests."""
+"""`Front`: what stands before the application: the size and type of bodies, the path as it was sent."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from contextlib import suppress
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.api.hot import Hot, reply, told
-from headway.api.idempotency import Repeats
+from headway.api.call import CALL, Call
+from headway.api.hot import Hot
 from headway.api.limits import Limits
-from headway.api.requests import headers_of, read_body, request_key
+from headway.api.requests import headers_of, read_body
+from headway.api.route import failure
 
 
 class Front:
@@ -21,8 +22,6 @@ class Front:
         self.app, self.limits = app, limits
         app.state.stopping = asyncio.Event()
         self.hot = app.state.hot = Hot(app.state.node, app.state.access, limits.body)
-        state = app.state
-        self._repeats = Repeats(self._answer, state.node.engine, state.access, state.streams)
 
     def stop(self) -> None:
         """Be no longer ready, and let streams end: `state.stopping` tells them."""
@@ -51,22 +50,16 @@ class Front:
         return not self.app.user_middleware
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        body = b""
+        call = Call(self.app, scope["method"], scope["path"], {}, query=scope["query_string"])
         try:
-            headers = headers_of(scope["headers"])
-            if b"content-length" in headers or b"transfer-encoding" in headers:
-                body = await read_body(receive, headers, self.limits.body)
-                receive = once(body, receive)
+            call.headers = headers_of(scope["headers"])
+            if b"content-length" in call.headers or b"transfer-encoding" in call.headers:
+                call.body = await read_body(receive, call.headers, self.limits.body)
+                receive = given(call.body, receive)
         except Exception as error:  # noqa: BLE001 - every error leaves as a problem
-            await reply(send, told(error, scope["path"]))
+            await failure(call, error)(scope, receive, send)
             return
-        if scope["method"] == "POST" and b"idempotency-key" in headers and b"authorization" in headers:
-            try:
-                key = request_key(headers) or ""
-                await self._repeats.serve(scope, receive, send, key=key, body=body)
-            except Exception as error:  # noqa: BLE001 - every error leaves as a problem
-                await reply(send, told(error, scope["path"]))
-            return
+        scope[CALL] = call
         await self._answer(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -75,13 +68,13 @@ class Front:
             await self.app(scope, receive, send)
 
 
-def once(body: bytes, receive: Receive) -> Receive:
+def given(body: bytes, receive: Receive) -> Receive:
     """Receives a body that was read already, and then what comes after it."""
     pending = [body]
 
-    async def receive_once() -> Message:
+    async def receive_given() -> Message:
         if pending:
             return {"type": "http.request", "body": pending.pop(), "more_body": False}
         return await receive()
 
-    return receive_once
+    return receive_given

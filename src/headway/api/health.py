@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import Field
 
-from headway.api.depends import Here, Strict
+from headway.api.call import Here, Strict
 from headway.api.problems import Problem
+from headway.api.route import Router
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 PROBE = ("", "ready")
 """A name that nobody holds: looking for it asks the database itself."""
 

@@ -13,13 +13,13 @@ from urllib.parse import quote
 from starlette.types import Receive, Scope, Send
 
 from headway.api.access import Access
+from headway.api.call import decoded_name, require
 from headway.api.caller import Caller
-from headway.api.depends import decoded_name, require
 from headway.api.failures import FAILURES
 from headway.api.problems import PROBLEM_JSON, Problem, problem_of
 from headway.api.requests import (
-    KEYED,
     REPLAYED,
+    REQUEST_ID,
     expected_seq,
     headers_of,
     parsed,
@@ -30,7 +30,7 @@ from headway.api.requests import (
 )
 from headway.codec import Value, encode
 from headway.engine.orders import Answer, Receipt, parent_named
-from headway.engine.replay import listening
+from headway.engine.requests import noting_replays
 from headway.errors import InputError
 from headway.node import Node
 from headway.statechart.refusal import Refusal
@@ -118,7 +118,7 @@ class Hot:
     async def _answer(self, route: Route, caller: Caller, headers: Headers, body: bytes) -> Reply:
         if b"idempotency-key" not in headers:
             return await route[0](route[1], caller, headers, body)
-        with listening() as replay:
+        with noting_replays() as replay:
             try:
                 answer = await route[0](route[1], caller, headers, body)
             except Problem as problem:
@@ -172,7 +172,7 @@ def _check_name(name: str | None) -> None:
 
 def _request_id(headers: Headers) -> str | None:
     key = request_key(headers)
-    return None if key is None else KEYED + key
+    return None if key is None else REQUEST_ID + key
 
 
 def standing(answer: Answer, status: int) -> Reply:

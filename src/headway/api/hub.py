@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from headway.api.access import Access
+from headway.api.call import require
 from headway.api.caller import Caller
-from headway.api.depends import require
 from headway.api.follow import Feed, Reader, Wanted
 from headway.api.live_limits import LiveLimits
 from headway.api.problems import Problem, problem_of

@@ -12,11 +12,12 @@ from starlette.types import Receive, Scope, Send
 
 from headway.api import shapes
 from headway.api.answers import json_response
+from headway.api.call import PER_PAGE, Cursor, Here, Limit, RequestId, Sealed, Who, Yes, needs, paged
 from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Sealed, Who, Yes, needs, paged
 from headway.api.hot import shown
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import expected_seq
+from headway.api.route import Router
 from headway.clock import time_text
 from headway.codec import decode, to_data
 from headway.engine.engine import LONGEST_NAME
@@ -29,7 +30,7 @@ from headway.store.rows import HistoryRow, InstanceRow
 
 INSTANCES, HISTORY = "instances", "history"
 
-router = APIRouter(prefix="/v1/instances", tags=["instances"])
+router = Router(prefix="/v1/instances", tags=["instances"])
 
 Name = Annotated[str, Path(description="The instance's id.", min_length=1, max_length=LONGEST_NAME)]
 SUMMARY = ("id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at", "updated_at")

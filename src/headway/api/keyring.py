@@ -14,8 +14,8 @@ from typing import NamedTuple, get_args
 from headway.api.caller import SCOPES
 from headway.clock import milliseconds
 from headway.codec import replace
-from headway.engine.once import Repeatable, run_command
 from headway.engine.orders import HOUR
+from headway.engine.requests import Repeatable, run_command
 from headway.errors import InputError, StoreError, UnknownKeyError
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import Actor, Kind, is_reserved

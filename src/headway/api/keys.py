@@ -5,13 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
+from fastapi import Depends, Path, Request
 from pydantic import BeforeValidator, Field
 
 from headway.api.access import Access
-from headway.api.caller import Scope
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import (
+from headway.api.call import (
     PER_PAGE,
     WHOLE,
     ActorId,
@@ -25,14 +23,17 @@ from headway.api.depends import (
     needs,
     paged,
 )
-from headway.api.kept import spent
+from headway.api.caller import Scope
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.idempotency import secret_shown
 from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey
-from headway.engine.once import Repeatable
-from headway.engine.once import Request as KeyedRequest
+from headway.api.route import Router
+from headway.engine.requests import Repeatable
+from headway.engine.requests import Request as KeyedRequest
 from headway.statechart.snapshot import Actor, Kind
 from headway.store.rows import KeyNoteRow, KeyRow
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
+router = Router(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
 
 Door = Annotated[Access, Depends(access_of)]
 Id = Annotated[str, Path(description="The key's id: the part between `hw_` and its secret.", max_length=400)]
@@ -237,7 +238,7 @@ def _shown(row: KeyRow) -> dict[str, Any]:
 def _once(keyed: KeyedRequest | None, request: Request) -> Repeatable[KeyRow] | None:
     """What is kept of a request that makes a secret: that it was carried out, and for which key."""
     path: str = request.scope["path"]
-    return None if keyed is None else Repeatable(keyed, lambda key: spent(path, key=key.id))
+    return None if keyed is None else Repeatable(keyed, lambda key: secret_shown(path, key=key.id))
 
 
 def _with_secret(made: NewKey) -> KeyWithSecret:

@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,13 +15,14 @@ from starlette.routing import WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.api.answers import NOT_KEPT
+from headway.api.call import needs
 from headway.api.connections import ESTABLISHED
-from headway.api.depends import needs
 from headway.api.follow import Give, Reader
 from headway.api.hello import credential_of, hello_of, must_be_own_page
 from headway.api.hub import Hub
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import headers_of
+from headway.api.route import Router
 from headway.api.shown import Frame
 from headway.api.streams import Handshakes
 from headway.codec import encode
@@ -43,7 +44,7 @@ LastEventId = Annotated[
 ]
 Name = Annotated[str | None, Query(max_length=400)]
 
-router = APIRouter(tags=["live"])
+router = Router(tags=["live"])
 
 
 def hub_of(app: Any) -> Hub:

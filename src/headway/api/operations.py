@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query, Request
 
 from headway.api import operations_shapes as shapes
+from headway.api.call import NUL, PER_PAGE, Cursor, Here, Keyed, Limit, Who, Yes, needs, paged
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import NUL, PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Who, Yes, needs, paged
 from headway.api.problems import Problem
+from headway.api.route import Router
 from headway.api.workers import remote_of
 from headway.engine.bulk import hasten
 from headway.engine.engine import LONGEST_NAME
-from headway.engine.once import Request as KeyedRequest
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
@@ -28,7 +28,7 @@ WORK, TIMERS = "work", "timers"
 MOST_HELD = 10_000
 """So much held work is looked at for the list of workers."""
 
-router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
+router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
 OfInstance = Annotated[
@@ -78,16 +78,14 @@ async def get_work(work: WorkId, node: Here, caller: Who) -> shapes.WorkItem:
 
 @router.post("/work/{work}/retry", operation_id="retry_work")
 async def retry_work(
-    work: WorkId, node: Here, caller: Who, request: Request, *, request_id: RequestId, keyed: Keyed
+    work: WorkId, node: Here, caller: Who, request: Request, *, keyed: Keyed
 ) -> shapes.WorkItem:
     """Let work that waits for its next attempt be due now. What is due already stays as it is.
 
     The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
     """
     row = await _row(node, caller.tenant, work)
-    once = None
-    if keyed is not None and request_id is not None:
-        once = KeyedRequest((caller.tenant, request_id), keyed.asked)
+    once = None if keyed is None else keyed.part("retry")
     if await hasten(node.engine, [(row.tenant, row.id, row.attempt)], once):
         tell_workers(request)
         # Whoever was quick has it by now, or has even done it: that is what was asked for.

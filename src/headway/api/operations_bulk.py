@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from headway.api import operations_shapes as shapes
+from headway.api.call import Here, Keyed, Who, needs, paged
 from headway.api.caller import Caller
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import Here, Keyed, RequestId, Who, needs, paged
 from headway.api.operations import id_of, tell_workers
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import wrong
+from headway.api.route import Router
 from headway.engine.bulk import Act, Cancelling, Plan, Retrying, Sending, Summary, planned
 from headway.engine.engine import Engine
-from headway.engine.once import Request as KeyedRequest
 from headway.engine.service import LOG
 from headway.errors import UnknownInstanceError
 from headway.node import Node
@@ -26,7 +26,7 @@ from headway.store.rows import InstanceRow
 
 BULK = "bulk"
 
-router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
+router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
 
 def _cancelling(engine: Engine, caller: Caller, body: shapes.BulkCancel) -> Act:
@@ -50,7 +50,7 @@ ACTS: dict[str, Callable[[Engine, Caller, Any], Act]] = {
 
 @router.post("/bulk", operation_id="change_many")
 async def change_many(
-    body: shapes.BulkBody, node: Here, caller: Who, request: Request, *, request_id: RequestId, keyed: Keyed
+    body: shapes.BulkBody, node: Here, caller: Who, request: Request, *, keyed: Keyed
 ) -> shapes.BulkResult:
     """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
 
@@ -67,13 +67,14 @@ async def change_many(
         return await node.engine.list(InstanceQuery(caller.tenant, **wanted, after=after, limit=count))
 
     rows, following = await paged(read, body.limit, lambda row: cursor_text(BULK, row.id))
-    if keyed is not None and request_id is not None and not body.dry_run:
-        own = KeyedRequest((caller.tenant, request_id), keyed.asked)
+    if keyed is not None and not body.dry_run:
+        own = keyed.part("plan")
         plan = await planned(node.engine, own, Plan(tuple(row.id for row in rows), following))
         following = plan.next
         if own.is_repeat:
             rows = await _rows(node, caller, plan)
     summary = Summary(_fault)
+    request_id = None if keyed is None else keyed.part_id("act")
     summary.add(await (act.rehearse(rows) if body.dry_run else act.perform(rows, request_id)))
     result = _result(body, summary, following)
     if not body.dry_run:

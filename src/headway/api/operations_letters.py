@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 
 from headway.api import operations_shapes as shapes
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import (
+from headway.api.call import (
     PER_PAGE,
     Cursor,
     Here,
@@ -22,10 +21,12 @@ from headway.api.depends import (
     fitting_rows,
     needs,
 )
-from headway.api.kept import kept_model
+from headway.api.cursors import cursor_place, cursor_text
+from headway.api.idempotency import stored_model
 from headway.api.operations import OfInstance, id_of
+from headway.api.route import Router
 from headway.api.seals import Seal
-from headway.engine.once import Repeatable, Request
+from headway.engine.requests import Repeatable, Request
 from headway.engine.service import LOG
 from headway.node import Node
 from headway.store.rows import LetterRow
@@ -35,7 +36,7 @@ SAMPLE = 10
 MOST_COUNTED = 1_000
 """Letters of a tenant are counted up to here."""
 
-router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
+router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
 OfDestination = Annotated[
     str | None,
@@ -150,7 +151,7 @@ def _once(
     body: shapes.RedriveBody, found: Sequence[LetterRow], keyed: Request | None
 ) -> Repeatable[int] | None:
     return (
-        None if keyed is None else Repeatable(keyed, lambda count: kept_model(_changed(body, found, count)))
+        None if keyed is None else Repeatable(keyed, lambda count: stored_model(_changed(body, found, count)))
     )
 
 

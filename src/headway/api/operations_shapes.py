@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from headway.api.depends import WHOLE, Strict
+from headway.api.call import WHOLE, Strict
 from headway.engine.engine import LONGEST_NAME
 
 NO_NUL = r"^[^\x00]*$"

@@ -7,15 +7,16 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from headway.api.page_tables import body_tables, inline, parameter_row, table
 from headway.api.problem_kinds import KINDS, Kind
 from headway.api.problems import Problem
+from headway.api.route import Router
 from headway.codec import encode
 
-router = APIRouter(include_in_schema=False)
+router = Router(include_in_schema=False)
 POLICY = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; "
     "frame-ancestors 'none'",

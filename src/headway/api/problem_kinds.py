@@ -136,12 +136,6 @@ KINDS: dict[str, Kind] = {
         "Make room. Reading goes on meanwhile.",
     ),
     # Repeats and versions.
-    "key_in_flight": Kind(
-        409,
-        "The first request with this key is still under way",
-        "An `Idempotency-Key` came again, to another process, before the first request with it was answered.",
-        "Wait for the first answer, or repeat a moment later to get the same answer.",
-    ),
     "key_reused": Kind(
         422,
         "The key was used for another request",

@@ -15,11 +15,9 @@ from headway.errors import InputError
 
 T = TypeVar("T")
 REPLAYED = (b"idempotency-replayed", b"true")
-"""The header of an answer that was given before."""
-KEYED = "answer:"
-"""What the name of a request with a key begins with: it has one key, one fingerprint and one answer."""
-REQUEST = "http:"
-"""What the engine's request ids begin with for calls that are a part of such a request."""
+"""The header of a repeated answer."""
+REQUEST_ID = "http:"
+"""Prefix of the engine's request id of a request over HTTP."""
 JSON = b"application/json"
 UTF8 = frozenset({b"utf-8", b"utf8"})
 MOST_DRAINED = 16

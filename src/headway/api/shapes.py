@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field, PlainSerializer
 
-from headway.api.depends import Strict
+from headway.api.call import Strict
 from headway.clock import time_text
 from headway.engine.engine import LONGEST_NEW_NAME
 

@@ -8,31 +8,31 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
 from headway.api import shapes
-from headway.api.caller import Caller
-from headway.api.depends import (
+from headway.api.call import (
     WHOLE,
     ActorId,
     Change,
     Duration,
     Keyed,
     Ordinal,
-    RequestId,
     Strict,
     Who,
     needs,
 )
-from headway.api.kept import kept_model, response_of
+from headway.api.caller import Caller
+from headway.api.idempotency import stored_model, stored_reply
 from headway.api.problems import Problem
 from headway.api.requests import wrong
+from headway.api.route import Router
 from headway.api.streams import Streams
 from headway.codec import decode
-from headway.engine.once import Request as KeyedRequest
 from headway.engine.orders import Receipt
+from headway.engine.requests import Request as KeyedRequest
 from headway.statechart.snapshot import Event
 from headway.store.port import Claim
 from headway.worker.holders import remote_holder
@@ -51,7 +51,7 @@ from headway.worker.remote import (
 T = TypeVar("T")
 MOST_AT_ONCE = 100
 
-router = APIRouter(prefix="/v1/work", tags=["work"], dependencies=[needs("work")])
+router = Router(prefix="/v1/work", tags=["work"], dependencies=[needs("work")])
 
 NO_NUL = r"^[^\x00]*$"
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
@@ -195,11 +195,11 @@ async def claim(body: ClaimBody, caller: Who, request: Request, keyed: Keyed) ->
 async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: Request) -> Response:
     """Claim for a request with a key; what is leased for a caller who is gone waits for the repeat."""
     remote = remote_of(request.app)
-    claiming = remote.claim_once(asked, wait, keyed, lambda items: kept_model(_works(items)))
+    claiming = remote.claim_once(asked, wait, keyed, lambda items: stored_model(_works(items)))
     kept = await _while_there(claiming, request)
     if kept is None:
         raise Problem("unavailable", "the claim was cut short", headers={"Retry-After": "1"})
-    return response_of(kept)
+    return stored_reply(kept)
 
 
 def _works(items: Sequence[Item]) -> Works:
@@ -213,11 +213,11 @@ async def heartbeat(
     caller: Who,
     request: Request,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Sign:
     """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
     remote, holding = remote_of(request.app), _holding(work, body, caller)
-    told = _told(body, request_id)
+    told = _told(body, None if keyed is None else keyed.part_id("progress"))
     with _problems():
         standing = await remote.heartbeat(holding, told)
         if standing == "held" and body.checkpoint is not None:

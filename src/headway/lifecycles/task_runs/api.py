@@ -6,18 +6,19 @@ from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from pydantic import Field
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from headway.api.answers import json_response
+from headway.api.call import PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.problems import problem_of
-from headway.api.requests import REQUEST, wrong
+from headway.api.route import Router
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Receipt
+from headway.engine.requests import Request as KeyedRequest
 from headway.errors import RefusedError
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.desk import MOST_NODES, Standing, Task, TaskRuns
@@ -25,7 +26,7 @@ from headway.lifecycles.task_runs.runners import Runners
 from headway.lifecycles.task_runs.shown import process_shown, run_shown, workflow_shown
 from headway.statechart.authoring.statechart import Statechart
 
-router = APIRouter(tags=["task runs"])
+router = Router(tags=["task runs"])
 
 Id = Annotated[str, Path(description="Its id.", min_length=1, max_length=LONGEST_NAME)]
 NewId = Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
@@ -200,13 +201,13 @@ class RunnersShown(Strict):
     next: None = None
 
 
-def router_of(runners: Runners) -> APIRouter:
+def router_of(runners: Runners) -> Router:
     """The routes, for tasks of these runners."""
 
     def give(connection: HTTPConnection) -> None:
         connection.state.runners = runners
 
-    outer = APIRouter(dependencies=[Depends(give)])
+    outer = Router(dependencies=[Depends(give)])
     outer.include_router(router)
     return outer
 
@@ -235,8 +236,7 @@ async def list_runners(request: Request) -> RunnersShown:
 async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a task run; its runner prepares its processes right after."""
     given = body.model_dump(exclude={"request_id"})
-    key = _key(request_id, body.request_id)
-    return await _told(desk.create_run(**given, by=caller.actor, request_id=key), "/task-runs/")
+    return await _told(desk.create_run(**given, by=caller.actor, request_id=request_id), "/task-runs/")
 
 
 @router.get("/task-runs", operation_id="list_task_runs", dependencies=READ)
@@ -288,14 +288,14 @@ async def apply_to_run(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Continue, stop, restart, resume or retry a task run. What is not possible now is 409.
 
     `retry` repeats what has failed of a Failed run, and only that: its failed processes, or the hook.
     """
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=request_id))
 
 
 @router.get("/task-processes/{id}", operation_id="get_task_process", dependencies=READ)
@@ -316,11 +316,11 @@ async def apply_to_process(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Stop, restart, resume or retry one process."""
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=request_id))
 
 
 @router.post(
@@ -333,8 +333,7 @@ async def apply_to_process(
 async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a workflow run: a graph of tasks, each of which begins when those it waits for are done."""
     tasks = {name: Task(**node.model_dump()) for name, node in body.nodes.items()}
-    key = _key(request_id, body.request_id)
-    made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=key)
+    made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=request_id)
     return await _told(made, "/workflow-runs/")
 
 
@@ -369,11 +368,11 @@ async def apply_to_workflow(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Start, stop or resume a workflow run, or retry what has failed of it."""
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=request_id))
 
 
 async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
@@ -389,12 +388,8 @@ async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Respon
     return json_response(told, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
 
 
-def _key(header: str | None, body: str | None) -> str | None:
-    """The engine's request id: the header and the body say the same, or one of them says it."""
-    own = None if body is None else REQUEST + body
-    if header is not None and own not in (None, header):
-        raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
-    return header or own
+def _part_id(keyed: KeyedRequest | None) -> str | None:
+    return None if keyed is None else keyed.part_id("apply")
 
 
 async def _page(

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field
 
-from headway.api.depends import WHOLE, Strict
+from headway.api.call import WHOLE, Strict
 from headway.codec import encode
 from headway.lifecycles.supervision.job_rules import DEEPEST, LARGEST_DESCRIPTION, MOST_WORKERS, fits
 from headway.lifecycles.supervision.worker_rules import LEAST_PATIENCE, MOST_TASKS

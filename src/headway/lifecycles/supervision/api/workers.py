@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Who, needs
+from headway.api.call import PER_PAGE, Cursor, Here, Limit, Who, needs
+from headway.api.route import Router
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
-from headway.lifecycles.supervision.api.repeats import RepeatableRoute
 from headway.lifecycles.supervision.chart import Worker
 from headway.lifecycles.supervision.meters import meters_of
 from headway.store.rows import InstanceRow
@@ -42,7 +42,7 @@ WORKERS = Machine(
     _shown,
 )
 
-router = APIRouter(prefix="/api", tags=["supervision"], route_class=RepeatableRoute)
+router = Router(prefix="/api", tags=["supervision"])
 Id = Annotated[str, Path(description="The worker's id.", min_length=1, max_length=400)]
 Workers = Annotated[Calls, Depends(calls_on(WORKERS))]
 Own = Literal["start", "complete", "fail"]
@@ -57,7 +57,7 @@ async def create_worker(workers: Workers, body: shapes.NewWorker | None = None) 
     wanted = body or shapes.NewWorker.model_validate({})
     context = wanted.model_dump(exclude={"request_id"})
     context["supervisor"] = await workers.supervisor(wanted.workspace_id)
-    return await workers.create(context, wanted.request_id)
+    return await workers.create(context)
 
 
 @router.get("/workers", operation_id="supervision_list_workers", response_model=shapes.Workers, **READ)

@@ -1,24 +1,24 @@
-"""What routes depend on: the node, the caller, what the caller may do, and pages."""
+"""One request, and what route functions take from it: the node, the caller, its request id, its page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
-from fastapi import Depends, Query
+from fastapi import Depends, FastAPI, Query, params
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import Strict as Strictness
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import HTTPConnection
 
 from headway.api.access import Access
 from headway.api.caller import Caller
 from headway.api.problems import Problem
-from headway.api.requests import KEYED, REQUEST, request_key
+from headway.api.requests import REQUEST_ID
 from headway.api.seals import Seal, Seals
 from headway.codec import encode
-from headway.engine.once import Request as KeyedRequest
+from headway.engine.requests import Request as KeyedRequest
 from headway.errors import InputError
 from headway.node import Node
 from headway.statechart.identity import LONGEST_ID, require_id
@@ -31,8 +31,8 @@ MOST_BYTES = 5_000_000
 FIRST_ROWS, GROWTH = 20, 10
 """A page is read with few rows first: all rows of a large page may be too much to hold."""
 NUL = "\x00"
-KEYED_REQUEST = "headway.request"
-"""Where the scope of a request with a key has what names it."""
+CALL = "headway.call"
+"""Where the scope of a request has its `Call`."""
 
 
 def _as_id(text: str) -> str:
@@ -63,6 +63,56 @@ class Strict(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
+class Call:
+    """One request: what came, and who calls."""
+
+    __slots__ = ("app", "body", "caller", "headers", "key", "keyed", "method", "path", "query")
+
+    def __init__(
+        self,
+        app: FastAPI,
+        method: str,
+        path: str,
+        headers: Mapping[bytes, bytes],
+        *,
+        query: bytes = b"",
+        body: bytes = b"",
+    ) -> None:
+        self.app, self.method, self.path, self.headers = app, method, path, headers
+        self.query, self.body = query, body
+        self.caller: Caller | None = None
+        self.key: str | None = None
+        self.keyed: KeyedRequest | None = None
+
+    @property
+    def node(self) -> Node:
+        """The node that the application serves."""
+        node: Node = self.app.state.node
+        return node
+
+    @property
+    def access(self) -> Access:
+        """What knows who may call."""
+        access: Access = self.app.state.access
+        return access
+
+    async def find_caller(self) -> Caller:
+        """Who calls, found once for each request; raises Problem 401 and 429."""
+        if self.caller is None:
+            given = self.headers.get(b"authorization")
+            self.caller = await self.access.caller(None if given is None else given.decode("latin-1"))
+        return self.caller
+
+
+def call_of(connection: HTTPConnection) -> Call:
+    """The call that a connection of the application is."""
+    call: Call = connection.scope[CALL]
+    return call
+
+
+Called = Annotated[Call, Depends(call_of)]
+
+
 def decoded_path(connection: HTTPConnection) -> None:
     """Percent-decode the parameters of the path, each once, so that a name may hold a slash."""
     parameters = connection.path_params
@@ -80,33 +130,28 @@ def decoded_name(text: str) -> str:
     return name
 
 
-def node_of(connection: HTTPConnection) -> Node:
+def node_of(call: Called) -> Node:
     """The node that the application serves."""
-    node: Node = connection.app.state.node
-    return node
+    return call.node
 
 
-def access_of(connection: HTTPConnection) -> Access:
+def access_of(call: Called) -> Access:
     """What knows who may call."""
-    access: Access = connection.app.state.access
-    return access
+    return call.access
 
 
-async def caller_of(connection: HTTPConnection) -> Caller:
+async def caller_of(call: Called) -> Caller:
     """Who calls; raises Problem 401."""
-    known: Caller | None = connection.scope.get("headway.caller")
-    if known is not None:
-        return known
-    return await access_of(connection).caller(connection.headers.get("authorization"))
+    return await call.find_caller()
 
 
 Here = Annotated[Node, Depends(node_of)]
 Who = Annotated[Caller, Depends(caller_of)]
 
 
-async def seal_of(connection: HTTPConnection, caller: Who) -> Seal:
+async def seal_of(call: Called, caller: Who) -> Seal:
     """What the caller's tenant sees of places that all tenants share."""
-    seals: Seals = connection.app.state.seals
+    seals: Seals = call.app.state.seals
     return await seals.of(caller.tenant)
 
 
@@ -119,31 +164,41 @@ def require(caller: Caller, scope: str) -> None:
         raise Problem("forbidden", f"this needs a credential with the scope {scope}", scope=scope)
 
 
+_SCOPES: dict[object, str] = {}
+
+
 def needs(scope: str) -> Any:
     """A dependency: the caller has this scope, or gets Problem 403."""
 
     async def check(caller: Who) -> None:
         require(caller, scope)
 
+    _SCOPES[check] = scope
     return Depends(check)
 
 
-def request_id_of(request: Request) -> str | None:
-    """The engine's request id for the caller's `Idempotency-Key`: what an event did is found again by it.
+def needed_scope(dependencies: Iterable[params.Depends]) -> str | None:
+    """The scope that one of these dependencies asks for."""
+    return next((_SCOPES[each.dependency] for each in dependencies if each.dependency in _SCOPES), None)
 
-    A call that the engine alone repeats has the name of the request itself.
+
+def request_id_of(call: Called) -> str | None:
+    """The engine's request id of the call, if it has an idempotency key: for a route that is one engine call.
+
+    The engine stores the answer with the effect.
     """
-    key = request_key(dict(request.headers.raw))
-    return None if key is None else (KEYED if keyed_request_of(request) is None else REQUEST) + key
+    return None if call.key is None else REQUEST_ID + call.key
 
 
 RequestId = Annotated[str | None, Depends(request_id_of)]
 
 
-def keyed_request_of(connection: HTTPConnection) -> KeyedRequest | None:
-    """The request, if it has a key: for a route that keeps its answer with what it does."""
-    request: KeyedRequest | None = connection.scope.get(KEYED_REQUEST)
-    return request
+def keyed_request_of(call: Called) -> KeyedRequest | None:
+    """The request, if it has an idempotency key: for a route that is more than one engine call.
+
+    `headway.api.route` stores its answer, unless the function does so in the transaction of its effect.
+    """
+    return call.keyed
 
 
 Keyed = Annotated[KeyedRequest | None, Depends(keyed_request_of)]
