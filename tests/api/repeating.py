@@ -12,6 +12,7 @@ from headway.api.call import needed_scope
 from headway.codec import replace
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.lifecycles.task_runs.lifecycle import task_runs
+from headway.statechart.chart import Charted
 from headway.store.port import Settlement
 from headway.store.rows import Cursor
 from headway.testing.store_contract.place import letter
@@ -23,7 +24,10 @@ from tests.lifecycles.task_runs.team import runners
 
 LIFECYCLES = (supervision(), task_runs(runners))
 LIFECYCLE_ROUTERS = tuple(router for lifecycle in LIFECYCLES for router in lifecycle.routers)
-CHARTS = (*charts.CHARTS, Leave, Working, *(chart for each in LIFECYCLES for chart in each.charts))
+CHARTS: tuple[Charted, ...] = (
+    *(*charts.CHARTS, Leave, Working),
+    *(chart for each in LIFECYCLES for chart in each.charts),
+)
 ROLES = ("manager", "employee", "user", "admin", "supervisor", "system")
 ANYONE = Actor("ann", "person", frozenset(ROLES))
 NEW_KEY = {"actor": {"id": "bot", "kind": "service", "roles": []}, "scopes": ["read"], "name": "bot"}
@@ -50,7 +54,11 @@ def post_operations() -> Iterator[str]:
     for router in (*ROUTERS, *LIFECYCLE_ROUTERS):
         for context in iter_route_contexts(router.routes):
             route = context.original_route
-            if isinstance(route, APIRoute) and "POST" in route.methods and needed_scope(route.dependencies):
+            if (
+                isinstance(route, APIRoute)
+                and "POST" in (route.methods or ())
+                and needed_scope(route.dependencies)
+            ):
                 yield str(route.operation_id)
 
 

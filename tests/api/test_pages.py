@@ -4,9 +4,9 @@ from typing import Any
 
 import httpx
 import pytest
-from headway.api.depends import MOST_BYTES
 
 from headway import Actor, Ask, Final, State, Statechart, View
+from headway.api.cursors import MOST_BYTES
 from tests.api.serving import serving
 
 pytestmark = pytest.mark.mission("ENG-14")

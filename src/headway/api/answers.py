@@ -1,18 +1,15 @@
-"""How answers are written: JSON and problem documents, neither of which may be cached."""
+"""How answers are written: JSON and problem documents, which nobody caches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.responses import Response
 
 from headway.api.problems import PROBLEM_JSON, Problem
-from headway.api.wording import worded
 from headway.codec import encode
 
 NO_STORE = (b"cache-control", b"no-store")
-NOT_KEPT = {"Cache-Control": "no-store"}
 JSON_HEADERS = ((b"content-type", b"application/json"), NO_STORE)
 PROBLEM_HEADERS = ((b"content-type", PROBLEM_JSON.encode()), NO_STORE)
 
@@ -33,16 +30,6 @@ def json_response(data: object, status: int = 200, headers: Mapping[str, str] | 
 def problem_response(problem: Problem, path: str) -> Reply:
     """A problem as its document."""
     return Reply(problem.status, problem.document(path), [*PROBLEM_HEADERS, *_raw(problem.headers)])
-
-
-def validation_problem(found: Sequence[Mapping[str, Any]], body: object = None) -> Problem:
-    """The problem that names each place that a validator refused; `body` is the type of the route's body."""
-    if any(each["type"] == "json_invalid" for each in found):
-        return Problem("malformed", str(found[0]["ctx"]["error"]))
-    places = [worded(each, body) for each in found]
-    detail = "; ".join(f"{place}: {message}" for place, message in places)
-    errors = [{"place": place, "message": message} for place, message in places]
-    return Problem("invalid", detail, errors=errors)
 
 
 def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:

@@ -3,64 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 from fastapi import Depends, FastAPI, Query, params
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 from pydantic import Strict as Strictness
 from starlette.requests import HTTPConnection
 
-from headway.api.access import Access
-from headway.api.caller import Caller
+from headway.api.access import Access, Caller
+from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.problems import Problem
-from headway.api.requests import REQUEST_ID
-from headway.api.seals import Seal, Seals
-from headway.codec import encode
+from headway.api.requests import REQUEST_ID, expected_seq
 from headway.engine.requests import Request as KeyedRequest
-from headway.errors import InputError
 from headway.node import Node
-from headway.statechart.identity import LONGEST_ID, require_id
 
 T = TypeVar("T")
 MOST_PER_PAGE = 500
 PER_PAGE = 100
-MOST_BYTES = 5_000_000
-"""How large the rows of a page are together, unless it has one row only."""
-FIRST_ROWS, GROWTH = 20, 10
-"""A page is read with few rows first: all rows of a large page may be too much to hold."""
 NUL = "\x00"
 CALL = "headway.call"
 """Where the scope of a request has its `Call`."""
-
-
-def _as_id(text: str) -> str:
-    try:
-        require_id("it", text)
-    except InputError as error:
-        raise ValueError(str(error)) from error
-    return text
-
-
-NO_CONTROL = r"\x00-\x1f\x7f-\x9f"
-ActorId = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=LONGEST_ID,
-        # For readers of the schema: the validator says it in words, and knows more.
-        json_schema_extra={"pattern": rf"^[^\s{NO_CONTROL}]([^{NO_CONTROL}]*[^\s{NO_CONTROL}])?$"},
-    ),
-    AfterValidator(_as_id),
-]
-"""The id of an actor, a role or the name of a worker: see `headway.statechart.identity`."""
-
-
-class Strict(BaseModel):
-    """A body as it is described, and nothing else: no coercion, no unknown fields."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
 class Call:
@@ -121,6 +85,8 @@ def decoded_path(connection: HTTPConnection) -> None:
 
 def decoded_name(text: str) -> str:
     """A name out of a path; raises Problem 404 for what no name can be."""
+    if "%" not in text:
+        return text
     try:
         name = unquote(text, errors="strict")
     except UnicodeDecodeError:
@@ -149,13 +115,13 @@ Here = Annotated[Node, Depends(node_of)]
 Who = Annotated[Caller, Depends(caller_of)]
 
 
-async def seal_of(call: Called, caller: Who) -> Seal:
+async def cipher_of(call: Called, caller: Who) -> CursorCipher:
     """What the caller's tenant sees of places that all tenants share."""
-    seals: Seals = call.app.state.seals
-    return await seals.of(caller.tenant)
+    ciphers: CursorCiphers = call.app.state.ciphers
+    return await ciphers.of(caller.tenant)
 
 
-Sealed = Annotated[Seal, Depends(seal_of)]
+Cipher = Annotated[CursorCipher, Depends(cipher_of)]
 
 
 def require(caller: Caller, scope: str) -> None:
@@ -203,25 +169,13 @@ def keyed_request_of(call: Called) -> KeyedRequest | None:
 
 Keyed = Annotated[KeyedRequest | None, Depends(keyed_request_of)]
 
-WHOLE = BeforeValidator(
-    lambda value: int(value) if isinstance(value, float) and value.is_integer() else value
-)
-"""On a whole number in a body, after its bounds: JSON does not tell 1.0 from 1, so both are."""
 
-LARGEST_WHOLE = 2**53 - 1
-"""The largest whole number in a request: JavaScript knows it exactly, and a column holds it."""
-Ordinal = Annotated[int, Field(ge=1, le=LARGEST_WHOLE), WHOLE]
-"""A number in a body that counts from 1: an attempt, a version."""
-Change = Annotated[int, Field(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE), WHOLE]
-"""What a body adds to a counter, or takes from it."""
+def expected_seq_of(call: Called) -> int | None:
+    """The version that the caller expects; raises Problem 422 for what is no version."""
+    return expected_seq(call.headers)
 
-Duration = Annotated[
-    str,
-    Field(
-        pattern=r"^((0|[1-9][0-9]{0,4})(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["90s", "15m", "12h", "30d"]
-    ),
-]
-"""A number and its unit; what has no end is told by leaving it out."""
+
+ExpectedSeq = Annotated[int | None, Depends(expected_seq_of)]
 
 YES_OR_NO = {"true": True, "false": False}
 Yes = Annotated[
@@ -245,32 +199,3 @@ Limit = Annotated[
     Strictness(),
     Query(description="How many items a page holds at most."),
 ]
-
-
-async def paged(
-    read: Callable[[int], Awaitable[Sequence[T]]], limit: int, cursor_of: Callable[[T], str]
-) -> tuple[Sequence[T], str | None]:
-    """A page of what `read` gives for a limit, and the cursor of the next one if there is one.
-
-    A page ends early when its rows are large together; it has one row at least.
-    """
-    count = min(FIRST_ROWS, limit)
-    while True:
-        rows = await read(count + 1)
-        fitting = fitting_rows(rows[:count])
-        if fitting < len(rows[:count]) or count == limit or len(rows) <= count:
-            break
-        count = min(GROWTH * count, limit)
-    if len(rows) <= fitting:
-        return rows, None
-    return rows[:fitting], cursor_of(rows[fitting - 1])
-
-
-def fitting_rows(rows: Sequence[object]) -> int:
-    """How many rows make a page, by their sizes: one at least, if there is any."""
-    size = 0
-    for number, row in enumerate(rows):
-        size += len(encode(row))
-        if size > MOST_BYTES and number:
-            return number
-    return len(rows)

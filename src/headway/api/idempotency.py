@@ -9,13 +9,13 @@ from __future__ import annotations
 from hashlib import sha256
 from typing import Any
 
-from pydantic import BaseModel
 from starlette.responses import Response
 
-from headway.api.answers import Reply
+from headway.api.answers import Reply, json_response
+from headway.api.bodies import wrong
 from headway.api.call import Call
 from headway.api.problems import PROBLEM_JSON, Problem
-from headway.api.requests import KEY, REPLAYED, REQUEST_ID, request_key, wrong
+from headway.api.requests import KEY, REPLAYED, REQUEST_ID, request_key
 from headway.codec import Value, decode, encode, fingerprint
 from headway.engine.requests import Request
 from headway.errors import InputError
@@ -39,10 +39,9 @@ def stored_text(response: Response) -> str:
     return encode(StoredResponse(response.status_code, own, bytes(response.body))).decode()
 
 
-def stored_model(model: BaseModel) -> str:
-    """The response 200 with a model as its body, as it is stored."""
-    headers = [("content-type", "application/json"), ("cache-control", "no-store")]
-    return encode(StoredResponse(200, headers, model.model_dump_json().encode())).decode()
+def stored_json(data: object) -> str:
+    """The response 200 with data as JSON, as it is stored."""
+    return stored_text(json_response(data))
 
 
 def secret_shown(path: str, **extra: Any) -> str:

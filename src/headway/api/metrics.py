@@ -9,8 +9,8 @@ from fastapi import Header, Request
 from starlette.responses import Response
 
 from headway.api.access import Access
+from headway.api.app import Front
 from headway.api.call import require
-from headway.api.front import Front
 from headway.api.route import Router
 from headway.telemetry.metrics import CONTENT_TYPE, Metrics, ProcessMetric
 

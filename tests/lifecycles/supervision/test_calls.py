@@ -10,8 +10,8 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from headway import Actor
-from headway.api.caller import Caller
-from headway.api.seals import Seal
+from headway.api.access import Caller
+from headway.api.cursors import CursorCipher
 from headway.engine.requests import Request
 from headway.lifecycles.supervision.api.calls import Calls
 from headway.lifecycles.supervision.api.jobs import JOBS, submit_job
@@ -243,7 +243,7 @@ async def test_a_sub_job_whose_answer_was_lost_is_made_once_in_a_day(
     for seconds in (0, 7_200, 79_000):
         service.let_pass(seconds)
         # The route without what is around it, which keeps answers.
-        calls = Calls(JOBS, caller, service.node, seal=Seal(b"", b""), keyed=keyed)
+        calls = Calls(JOBS, caller, service.node, cipher=CursorCipher(b"", b""), keyed=keyed)
         places.add((await submit_job(asked, calls)).headers["location"])
     assert len(places) == 1
 

@@ -7,15 +7,16 @@ from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
 from fastapi import Depends, Path, Query
-from pydantic import Field
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 from headway.api.answers import json_response
-from headway.api.call import PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Strict, Who, needs, paged
-from headway.api.cursors import cursor_place, cursor_text
+from headway.api.bodies import RequestBody, RequestKey, ResponseBody
+from headway.api.call import PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Who, needs
+from headway.api.cursors import cursor_place, cursor_text, paged
 from headway.api.problems import problem_of
 from headway.api.route import Router
+from headway.codec import Meta, as_dict
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Receipt
 from headway.engine.requests import Request as KeyedRequest
@@ -29,68 +30,66 @@ from headway.statechart.authoring.statechart import Statechart
 router = Router(tags=["task runs"])
 
 Id = Annotated[str, Path(description="Its id.", min_length=1, max_length=LONGEST_NAME)]
-NewId = Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
-Key = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,253}[!-~])?$")]
-Node = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
+NewId = Annotated[str, Meta(min_length=1, max_length=LONGEST_NEW_NAME, pattern="^[^\\x00]+$")]
+Node = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[^\\x00]+$")]
 ProcessStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Timeout", "Incomplete"]
 RunStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Skipped"]
 WorkflowStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped"]
 OnlyWith = Query(description="Only those with this status.")
-Again = Field(None, description="The same as the header `Idempotency-Key`: a repeat gets the first answer.")
 READ, SEND = [needs("read")], [needs("send")]
 
 
-class NewTaskRun(Strict):
+class NewTaskRun(RequestBody):
     """A task run to create."""
 
-    runner: str = Field(description="The name that a runner is registered by.", examples=["extract"])
-    id: NewId | None = Field(None, description="Its id; without one it gets one.")
-    input_artifacts: list[Any] = Field(default=[], description="What its runner gets.")
-    config: dict[str, Any] = Field(default={}, description="What its runner is told.")
-    dispatch: bool = Field(default=True, description="Whether it continues by itself once it is prepared.")
-    request_id: Key | None = Again
+    runner: Annotated[str, Meta(description="The name that a runner is registered by.", examples=["extract"])]
+    id: Annotated[NewId | None, Meta(description="Its id; without one it gets one.")] = None
+    input_artifacts: Annotated[list[Any], Meta(description="What its runner gets.")] = []
+    config: Annotated[dict[str, Any], Meta(description="What its runner is told.")] = {}
+    dispatch: Annotated[bool, Meta(description="Whether it continues by itself once it is prepared.")] = True
+    request_id: RequestKey = None
 
 
-class NewNode(Strict):
+class NewNode(RequestBody):
     """A node of a workflow."""
 
     runner: str
-    after: list[Node] = Field(default=[], description="The nodes that must be done before.")
+    after: Annotated[list[Node], Meta(description="The nodes that must be done before.")] = []
     input_artifacts: list[Any] = []
     config: dict[str, Any] = {}
 
 
-class NewWorkflowRun(Strict):
+class NewWorkflowRun(RequestBody):
     """A workflow run to create: tasks by the names of their nodes."""
 
-    nodes: dict[Node, NewNode] = Field(min_length=1, max_length=MOST_NODES)
+    nodes: Annotated[dict[Node, NewNode], Meta(min_length=1, max_length=MOST_NODES)]
     id: NewId | None = None
-    start: bool = Field(default=True, description="Whether its first nodes begin at once.")
-    request_id: Key | None = Again
+    start: Annotated[bool, Meta(description="Whether its first nodes begin at once.")] = True
+    request_id: RequestKey = None
 
 
-class RunAction(Strict):
+class RunAction(RequestBody):
     """What is to be done with a task run."""
 
     action: Literal["continue", "stop", "restart", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class ProcessAction(Strict):
+class ProcessAction(RequestBody):
     """What is to be done with a process."""
 
     action: Literal["stop", "restart", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class WorkflowAction(Strict):
+class WorkflowAction(RequestBody):
     """What is to be done with a workflow run."""
 
     action: Literal["start", "stop", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class Applied(Strict):
+class Applied(ResponseBody):
     """Where something stands after an action; after a stop, what it has led to."""
 
     id: str
@@ -98,7 +97,7 @@ class Applied(Strict):
     seq: int
 
 
-class TaskProcessShown(Strict):
+class TaskProcessShown(ResponseBody):
     """A process of a task run."""
 
     id: str
@@ -113,7 +112,7 @@ class TaskProcessShown(Strict):
     timeout_seconds: float
     restart_count: int
     error_count: int
-    error: str | None = Field(description="The last one: its code, and what was said.")
+    error: Annotated[str | None, Meta(description="The last one: its code, and what was said.")]
     progress: float
     input_artifacts: list[Any]
     output_artifacts: list[Any]
@@ -126,7 +125,7 @@ class TaskProcessShown(Strict):
     allowed_actions: list[str]
 
 
-class TaskRunShown(Strict):
+class TaskRunShown(ResponseBody):
     """A task run; its status follows from its processes."""
 
     id: str
@@ -141,9 +140,10 @@ class TaskRunShown(Strict):
     task_processes_count: int
     task_processes_by_status: dict[str, int]
     task_process_error_count: int
-    error: str | None = Field(
-        description="Why it failed: code and message of its `prepare`, its hook or a failed process."
-    )
+    error: Annotated[
+        str | None,
+        Meta(description="Why it failed: code and message of its `prepare`, its hook or a failed process."),
+    ]
     input_artifacts: list[Any]
     output_artifacts: list[Any]
     started_at: str | None
@@ -154,18 +154,20 @@ class TaskRunShown(Strict):
     allowed_actions: list[str]
 
 
-class WorkflowRunShown(Strict):
+class WorkflowRunShown(ResponseBody):
     """A workflow run; its status follows from its task runs."""
 
     id: str
     status: WorkflowStatus
     seq: int
-    graph: dict[str, list[str]] = Field(description="Each node with the nodes it waits for.")
+    graph: Annotated[dict[str, list[str]], Meta(description="Each node with the nodes it waits for.")]
     begun: list[str]
-    artifacts: dict[str, list[Any]] = Field(description="What each node that is done has brought out.")
+    artifacts: Annotated[
+        dict[str, list[Any]], Meta(description="What each node that is done has brought out.")
+    ]
     task_runs_by_status: dict[str, int]
     error_count: int
-    error: str | None = Field(description="Why it failed: the error of a task run that failed.")
+    error: Annotated[str | None, Meta(description="Why it failed: the error of a task run that failed.")]
     started_at: str | None
     completed_at: str | None
     failed_at: str | None
@@ -173,28 +175,28 @@ class WorkflowRunShown(Strict):
     allowed_actions: list[str]
 
 
-class TaskRunPage(Strict):
+class TaskRunPage(ResponseBody):
     """A page of task runs."""
 
     items: list[TaskRunShown]
     next: str | None
 
 
-class TaskProcessPage(Strict):
+class TaskProcessPage(ResponseBody):
     """A page of processes."""
 
     items: list[TaskProcessShown]
     next: str | None
 
 
-class WorkflowRunPage(Strict):
+class WorkflowRunPage(ResponseBody):
     """A page of workflow runs."""
 
     items: list[WorkflowRunShown]
     next: str | None
 
 
-class RunnersShown(Strict):
+class RunnersShown(ResponseBody):
     """The names of all runners."""
 
     items: list[str]
@@ -235,7 +237,8 @@ async def list_runners(request: Request) -> RunnersShown:
 )
 async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a task run; its runner prepares its processes right after."""
-    given = body.model_dump(exclude={"request_id"})
+    given = as_dict(body)
+    del given["request_id"]
     return await _told(desk.create_run(**given, by=caller.actor, request_id=request_id), "/task-runs/")
 
 
@@ -332,7 +335,7 @@ async def apply_to_process(
 )
 async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a workflow run: a graph of tasks, each of which begins when those it waits for are done."""
-    tasks = {name: Task(**node.model_dump()) for name, node in body.nodes.items()}
+    tasks = {name: Task(**as_dict(node)) for name, node in body.nodes.items()}
     made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=request_id)
     return await _told(made, "/workflow-runs/")
 

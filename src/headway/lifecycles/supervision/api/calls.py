@@ -13,15 +13,14 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from headway import Event, Refusal, Snapshot
+from headway.api.access import Caller
 from headway.api.answers import json_response
-from headway.api.call import Here, Keyed, Sealed, Who, paged
-from headway.api.caller import Caller
-from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
+from headway.api.bodies import wrong
+from headway.api.call import Cipher, Here, Keyed, Who
+from headway.api.cursors import CursorCipher, cursor_place, cursor_text, paged, position_of, position_text
 from headway.api.problems import Problem, problem_of
-from headway.api.requests import wrong
-from headway.api.seals import Seal
 from headway.clock import time_text
-from headway.codec import decode
+from headway.codec import UNSET, decode
 from headway.engine.orders import HOUR, Receipt
 from headway.engine.requests import Request
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
@@ -34,7 +33,7 @@ from headway.store.rows import HistoryRow, InstanceRow
 
 Shown = dict[str, Any]
 HISTORY = "transitions"
-NOTHING_SAID = Move.model_validate({})
+NOTHING_SAID = Move()
 
 
 class Doing(NamedTuple):
@@ -57,9 +56,9 @@ class Calls:
     """One request, and what it does to workers or jobs."""
 
     def __init__(
-        self, machine: Machine, caller: Caller, node: Node, *, seal: Seal, keyed: Request | None
+        self, machine: Machine, caller: Caller, node: Node, *, cipher: CursorCipher, keyed: Request | None
     ) -> None:
-        self.machine, self.caller, self.node, self._seal, self._keyed = machine, caller, node, seal, keyed
+        self.machine, self.caller, self.node, self._cipher, self._keyed = machine, caller, node, cipher, keyed
 
     def shown(self, row: InstanceRow, status: str | None = None) -> Shown:
         """An instance as callers see it, in the status that it had when its answer was decided."""
@@ -128,7 +127,8 @@ class Calls:
     async def move(self, name: str, action: str, body: Move | None) -> Response:
         """Do what an action says; raises Problem 422 for what it does not take."""
         told, doing = body or NOTHING_SAID, self.machine.actions[action]
-        given = told.model_fields_set - {"reason", "request_id"}
+        fields = {*Move.__struct_fields__} - {"reason", "request_id"}
+        given = {name for name in fields if getattr(told, name) is not UNSET}
         if unwanted := sorted(given - {*doing.takes}):
             raise wrong(f"body.{unwanted[0]}", f"{action} takes no {unwanted[0]}")
         await self.row(name)
@@ -155,11 +155,11 @@ class Calls:
     async def transitions(self, name: str, cursor: str | None, limit: int) -> Response:
         """A page of the changes of one of them; what changed no state is left out."""
         await self.row(name)
-        after = position_of(HISTORY, cursor, self._seal)
+        after = position_of(HISTORY, cursor, self._cipher)
         rows, following = await paged(
             lambda most: self.node.engine.history(self.caller.tenant, name, after=after, limit=most),
             limit,
-            lambda row: position_text(HISTORY, row.position, self._seal),
+            lambda row: position_text(HISTORY, row.position, self._cipher),
         )
         items = [_change(row) for row in rows if row.before != row.after]
         return json_response({"items": items, "next": following})
@@ -195,9 +195,9 @@ def _taken(answer: Receipt | Refusal) -> Receipt:
 def calls_on(machine: Machine) -> Callable[..., Any]:
     """A dependency: the calls of a request on one machine."""
 
-    async def calls(node: Here, caller: Who, seal: Sealed, keyed: Keyed) -> Calls:
+    async def calls(node: Here, caller: Who, cipher: Cipher, keyed: Keyed) -> Calls:
         meters_of(node)
-        return Calls(machine, caller, node, seal=seal, keyed=keyed)
+        return Calls(machine, caller, node, cipher=cipher, keyed=keyed)
 
     return calls
 

@@ -8,8 +8,8 @@ from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
+from headway.api.bodies import wrong
 from headway.api.call import PER_PAGE, Cursor, Limit, needs
-from headway.api.requests import wrong
 from headway.api.route import Router
 from headway.engine.orders import DAY
 from headway.lifecycles.supervision.api import shapes
@@ -22,6 +22,8 @@ FIELDS = (
     *("task_description", "depth", "parent_job_id", "worker_count", "workspace_id", "result", "error"),
     *("started_at", "completed_at"),
 )
+
+ASKED = ("task_description", "worker_count", "timeout_seconds")
 
 
 def _shown(_row: InstanceRow, snapshot: Snapshot) -> dict[str, Any]:
@@ -62,7 +64,8 @@ async def submit_job(body: shapes.NewJob, jobs: Jobs) -> Response:
         return await _submit_below(body, body.parent_job_id, jobs)
     if body.depth:
         raise wrong("body.parent_job_id", f"a job at depth {body.depth} has a parent job")
-    context = body.model_dump(exclude={"request_id", "depth", "parent_job_id"})
+    context = {name: getattr(body, name) for name in ASKED}
+    context["workspace_id"] = body.workspace_id
     context["supervisor"] = await jobs.supervisor(body.workspace_id)
     return await jobs.create(context)
 
@@ -120,7 +123,7 @@ async def _submit_below(body: shapes.NewJob, parent: str, jobs: Calls) -> Respon
         raise wrong("body.parent_job_id", f"a job at depth {DEEPEST} has no sub-jobs")
     if body.depth not in {None, above + 1}:
         raise wrong("body.depth", f"a sub-job of {parent} is at depth {above + 1}")
-    asked = body.model_dump(include={"task_description", "worker_count", "timeout_seconds"})
+    asked = {name: getattr(body, name) for name in ASKED}
     event = Job.delegate(asked, by=jobs.caller.actor)
     receipt = await jobs.send(parent, event, lasts=DAY)
     return await jobs.created(await jobs.child(parent, receipt.seq))

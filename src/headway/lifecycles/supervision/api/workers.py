@@ -10,6 +10,7 @@ from starlette.responses import Response
 from headway import Snapshot
 from headway.api.call import PER_PAGE, Cursor, Here, Limit, Who, needs
 from headway.api.route import Router
+from headway.codec import as_dict
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
 from headway.lifecycles.supervision.chart import Worker
@@ -54,8 +55,9 @@ READ: dict[str, Any] = {"dependencies": [needs("read")]}
 @router.post("/workers", operation_id="supervision_create_worker", status_code=201, **MOVED)
 async def create_worker(workers: Workers, body: shapes.NewWorker | None = None) -> Response:
     """Create a worker, which is IDLE until it is started."""
-    wanted = body or shapes.NewWorker.model_validate({})
-    context = wanted.model_dump(exclude={"request_id"})
+    wanted = body or shapes.NewWorker()
+    context = as_dict(wanted)
+    del context["request_id"]
     context["supervisor"] = await workers.supervisor(wanted.workspace_id)
     return await workers.create(context)
 
