@@ -24,7 +24,7 @@ FOLDER = Path(__file__).resolve().parents[2]
 DEADLY = "DEADLY"
 """The instance whose event kills the process; or `effect`, whose first commit does."""
 EFFECT = "effect"
-WRITES = ("claim_work", "redrive", "discard", "hasten_work")
+WRITES = {"work": ("claim", "hasten"), "letters": ("redrive", "discard"), "keys": ("add", "change")}
 
 
 def kill() -> None:
@@ -102,8 +102,10 @@ def deadly_effects(store: Any) -> None:
         return call_and_die
 
     store.run = run_and_die
-    for place, name in [(store, name) for name in WRITES] + [(store.keys, "add"), (store.keys, "change")]:
-        setattr(place, name, dying(getattr(place, name)))
+    for noun, names in WRITES.items():
+        place = getattr(store, noun)
+        for name in names:
+            setattr(place, name, dying(getattr(place, name)))
 
 
 async def main(database: str) -> None:

@@ -13,14 +13,14 @@ from headway.codec import replace
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.statechart.chart import Charted
-from headway.store.port import Settlement
+from headway.store.queries import Settlement
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import letter
 from tests.api import charts
 from tests.api.asking import Leave
 from tests.api.dying import Working
 from tests.api.serving import Service
 from tests.lifecycles.task_runs.team import runners
+from tests.store.contract.place import letter
 
 LIFECYCLES = (supervision(), task_runs(runners))
 LIFECYCLE_ROUTERS = tuple(router for lifecycle in LIFECYCLES for router in lifecycle.routers)
@@ -147,8 +147,8 @@ def of_letters(verb: str) -> Prepare:
     async def prepare(service: Service) -> Case:
         store, first = service.node.engine.store, 10 * next(NUMBERS)
         rows = tuple(replace(letter(first + each, dead=True), tenant="default") for each in range(3))
-        assert await store.hold([("", "a")], "relay", 60_000)
-        assert await store.settle(Settlement("a", "relay", Cursor(), rows))
+        assert await store.leases.hold([("", "a")], "relay", 60_000)
+        assert await store.messages.settle(Settlement("a", "relay", Cursor(), rows))
         body = {"destination": "a", "limit": 1, "dry_run": False}
         return Case(f"/v1/operations/letters/{verb}", body, {**body, "limit": 2})
 

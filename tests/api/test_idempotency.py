@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from headway.engine.requests import Request, Requests, StoredAnswer
-from headway.store.port import Found, Reads
 from headway.store.rows import RequestRow
+from headway.store.unit import Found, Reads
 from tests.api.repeating import ANYONE, CASES, CHARTS, LIFECYCLE_ROUTERS, NEW_KEY, Case, post_operations
 from tests.api.serving import Service, serving
 
@@ -84,12 +84,15 @@ async def test_an_answer_to_an_ask_costs_two_store_calls_and_one_row(
     await post(service, Case("/v1/instances", {"chart": "Counter"}), "warm")
     rows: list[RequestRow] = []
     service.node.engine.watch(lambda changes: rows.extend(changes.requests))
-    for name in ("run", "submit", "ask", "instances", "look_up", "hold", "let_go", "lease", "now"):
-        monkeypatch.setattr(store, name, _counted(calls, name, getattr(store, name)))
+    nouns = {"": ("run", "submit"), "asks": ("get", "page"), "instances": ("get", "page", "look_up")}
+    for noun, names in {**nouns, "leases": ("hold", "get"), "requests": ("prune",)}.items():
+        place = getattr(store, noun) if noun else store
+        for name in names:
+            monkeypatch.setattr(place, name, _counted(calls, f"{noun}.{name}", getattr(place, name)))
     answer = await post(service, case, "k")
     assert answer.status_code == 200, answer.text
-    assert calls.pop("run", 0) <= 1  # on PostgreSQL it is what `submit` does
-    assert calls == {"ask": 1, "submit": 1}
+    assert calls.pop(".run", 0) <= 1  # on PostgreSQL it is what `submit` does
+    assert calls == {"asks.get": 1, ".submit": 1}
     assert [row.key for row in rows] == ["http:k"]
 
 

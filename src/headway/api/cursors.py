@@ -20,8 +20,9 @@ from typing import NamedTuple, TypeVar
 from headway.api.problems import Problem
 from headway.codec import decode, encode
 from headway.errors import InputError, StoreError
-from headway.store.port import Changes, Found, Reads, Store
+from headway.store.port import Store
 from headway.store.rows import Cursor, RecordRow
+from headway.store.unit import Changes, Found, Reads
 
 T = TypeVar("T")
 MOST_BYTES = 5_000_000
@@ -112,14 +113,14 @@ async def shared_secret(store: Store) -> bytes:
     while True:
         if (known := await _kept(store, Secret())) is not None:
             return known
-        if not await store.hold([SECRET_LEASE], holder, LEASE):
+        if not await store.leases.hold([SECRET_LEASE], holder, LEASE):
             await asyncio.sleep(PAUSE)
             continue
         try:
             await store.run(Secret(secrets.token_hex(32)))
         finally:
             with suppress(StoreError):  # the lease ends by itself
-                await store.let_go([SECRET_LEASE], holder)
+                await store.leases.release([SECRET_LEASE], holder)
 
 
 async def _kept(store: Store, unit: Secret) -> bytes | None:

@@ -27,7 +27,7 @@ from headway.api.streams import Streams
 from headway.codec import Meta, decode
 from headway.engine.requests import Request as KeyedRequest
 from headway.statechart.snapshot import Event
-from headway.store.port import Claim
+from headway.store.queries import Claim
 from headway.worker.holders import remote_holder
 from headway.worker.outcomes import Fail
 from headway.worker.remote import (

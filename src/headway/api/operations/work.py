@@ -22,7 +22,7 @@ from headway.engine.bulk import hasten
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import TimerQuery, WorkQuery
+from headway.store.queries import TimerQuery, WorkQuery
 from headway.store.rows import TimerRow, WorkRow
 
 WORK, TIMERS = "work", "timers"
@@ -133,7 +133,7 @@ async def list_work(
         ids = tuple(work.id for work in (await _snapshot(node, caller.tenant, instance)).work.values())
 
     async def read(count: int) -> Any:
-        return await node.engine.store.work(
+        return await node.engine.store.work.page(
             WorkQuery(caller.tenant, ids, queue, leased, after=after, limit=count)
         )
 
@@ -176,7 +176,7 @@ async def list_timers(
         ids = tuple((await _snapshot(node, caller.tenant, instance)).timers)
 
     async def read(count: int) -> Any:
-        return await node.engine.store.timers(TimerQuery(caller.tenant, ids, after=after, limit=count))
+        return await node.engine.store.timers.page(TimerQuery(caller.tenant, ids, after=after, limit=count))
 
     rows, following = await paged(read, limit, lambda row: cursor_text(TIMERS, (row.due, row.id)))
     return Timers(items=[_timer(row) for row in rows], next=following)
@@ -185,7 +185,7 @@ async def list_timers(
 @router.get("/workers", operation_id="list_workers")
 async def list_workers(node: Here, caller: Who, call: Called) -> WorkerSummaries:
     """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
-    held = await node.engine.store.work(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
+    held = await node.engine.store.work.page(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
     leases: dict[str, list[WorkRow]] = defaultdict(list)
     for row in held:
         leases[row.worker or ""].append(row)
@@ -205,7 +205,7 @@ def tell_workers(call: Call) -> None:
 
 
 async def _rows(node: Node, tenant: str, work: str) -> Sequence[WorkRow]:
-    return await node.engine.store.work(WorkQuery(tenant, (work,)))
+    return await node.engine.store.work.page(WorkQuery(tenant, (work,)))
 
 
 async def _row(node: Node, tenant: str, work: str) -> WorkRow:
