@@ -201,7 +201,7 @@ def tell_workers(call: Call) -> None:
     """Have those of this process look for work now."""
     if call.node.worker is not None:
         call.node.worker.wake()
-    remote_of(call.app).room.call_all()
+    remote_of(call.app).waiting.wake_all()
 
 
 async def _rows(node: Node, tenant: str, work: str) -> Sequence[WorkRow]:
