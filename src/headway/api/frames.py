@@ -6,7 +6,7 @@ from collections import OrderedDict
 from functools import cached_property
 from typing import Any
 
-from headway.api.seals import Seal
+from headway.api.cursors import CursorCipher
 from headway.clock import time_text
 from headway.codec import decode, encode
 from headway.engine.redaction import data_of
@@ -115,8 +115,8 @@ class Frame:
 class Beat(Frame):
     """A sign of life, which tells how far the log was read."""
 
-    def __init__(self, cursor: Cursor, seal: Seal) -> None:
-        place = seal.place(cursor)
+    def __init__(self, cursor: Cursor, cipher: CursorCipher) -> None:
+        place = cipher.place(cursor)
         super().__init__(cursor, place, encode({"type": "heartbeat", "id": place}))
 
     @cached_property
@@ -141,11 +141,11 @@ class Frames:
         self._kept: OrderedDict[Cursor, Frame] = OrderedDict()
         self._bytes = 0
 
-    def of(self, event: LogRow, seal: Seal) -> Frame:
+    def of(self, event: LogRow, cipher: CursorCipher) -> Frame:
         """The frame of an event; its id is closed by the seal of its tenant, once for all readers."""
         frame = self._kept.get(event.cursor)
         if frame is None:
-            name = seal.event(event.cursor)
+            name = cipher.event(event.cursor)
             body = encode(shown(event, name, self._charts))
             frame = self._kept[event.cursor] = Frame(event.cursor, name, body)
             self._bytes += frame.size

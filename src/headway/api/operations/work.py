@@ -6,18 +6,19 @@ import time
 from collections import defaultdict
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import Path, Query
 
-from headway.api import operations_shapes as shapes
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import NUL, PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Who, Yes, needs, paged
+from headway.api.bodies import NO_NUL, ResponseBody
+from headway.api.call import PER_PAGE, Call, Called, Cursor, Here, Limit, Who, Yes, needs
+from headway.api.cursors import cursor_place, cursor_text, id_of, paged
+from headway.api.operations.fields import OfInstance
 from headway.api.problems import Problem
+from headway.api.route import Router
 from headway.api.workers import remote_of
+from headway.codec import Meta
 from headway.engine.bulk import hasten
-from headway.engine.engine import LONGEST_NAME
-from headway.engine.once import Request as KeyedRequest
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
@@ -28,20 +29,90 @@ WORK, TIMERS = "work", "timers"
 MOST_HELD = 10_000
 """So much held work is looked at for the list of workers."""
 
-router = APIRouter(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
+router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
-OfInstance = Annotated[
-    str | None,
-    Query(description="Only those of this instance.", max_length=LONGEST_NAME, pattern=shapes.NO_NUL),
-]
 OfQueue = Annotated[
-    str | None, Query(description="Only those of this queue.", max_length=200, pattern=shapes.NO_NUL)
+    str | None, Query(description="Only those of this queue.", max_length=200, pattern=NO_NUL)
 ]
 SAME = (
     *("id", "instance", "state", "handler", "queue", "priority", "attempt", "due", "worker"),
     *("leased_until", "started_at", "affinity", "concurrency", "at_once", "rate", "rate_most"),
 )
+
+
+class WorkItem(ResponseBody):
+    """Open work of a state: its next attempt, or the one that a worker holds. Times are in milliseconds."""
+
+    id: str
+    instance: str
+    state: str
+    handler: str
+    queue: str
+    priority: int
+    attempt: int
+    due: Annotated[datetime, Meta(description="From then on a worker may claim it.")]
+    worker: Annotated[str | None, Meta(description="Who holds it; null while it waits.")]
+    leased_until: Annotated[datetime | None, Meta(description="Without a sign of life it is lost then.")]
+    started_at: Annotated[datetime | None, Meta(description="When this attempt was claimed last.")]
+    lease_ms: int
+    heartbeat_ms: int
+    timeout_ms: int | None
+    affinity: Annotated[str | None, Meta(description="Only the worker with this resource may claim it.")]
+    concurrency: Annotated[str | None, Meta(description="At most `at_once` of this key are held at a time.")]
+    at_once: int
+    rate: Annotated[str | None, Meta(description="Of this key, `rate_most` may start within `rate_per_ms`.")]
+    rate_most: int
+    rate_per_ms: int
+    has_checkpoint: bool
+
+
+class WorkItems(ResponseBody):
+    """A page of open work, by id."""
+
+    items: list[WorkItem]
+    next: str | None
+
+
+class TimerShown(ResponseBody):
+    """An event that comes by itself."""
+
+    id: str
+    instance: str
+    event: str
+    due: datetime
+
+
+class Timers(ResponseBody):
+    """A page of timers, the next one first."""
+
+    items: list[TimerShown]
+    next: str | None
+
+
+class WorkerSummary(ResponseBody):
+    """A worker: of this process, one that calls it, or one elsewhere that holds work of the tenant."""
+
+    name: str
+    kind: Literal["node", "remote", "elsewhere"]
+    queues: list[str]
+    handlers: list[str]
+    waiting: Annotated[
+        bool, Meta(description="It waits for work at this moment; only known of a remote one.")
+    ]
+    silent_seconds: Annotated[
+        float | None, Meta(description="For so long a remote one has not spoken to this process.")
+    ]
+    held: Annotated[int, Meta(description="How much work of the caller's tenant it holds.")]
+    leased_until: Annotated[datetime | None, Meta(description="When the first of its leases runs out.")]
+
+
+class WorkerSummaries(ResponseBody):
+    """The workers that this process knows, and those that hold work of the tenant."""
+
+    items: list[WorkerSummary]
+    complete: Annotated[bool, Meta(description="False when more work is held than was looked at.")]
+    next: None = None
 
 
 @router.get("/work", operation_id="list_work")
@@ -54,7 +125,7 @@ async def list_work(
     instance: OfInstance = None,
     cursor: Cursor = None,
     limit: Limit = PER_PAGE,
-) -> shapes.WorkItems:
+) -> WorkItems:
     """The open work of the caller's tenant: what waits for a worker or for its time, and who holds what."""
     after = None if cursor is None else id_of(cursor_place(WORK, str, cursor))
     ids = None
@@ -67,29 +138,25 @@ async def list_work(
         )
 
     rows, following = await paged(read, limit, lambda row: cursor_text(WORK, row.id))
-    return shapes.WorkItems(items=[_work(row) for row in rows], next=following)
+    return WorkItems(items=[_work(row) for row in rows], next=following)
 
 
 @router.get("/work/{work}", operation_id="get_work")
-async def get_work(work: WorkId, node: Here, caller: Who) -> shapes.WorkItem:
+async def get_work(work: WorkId, node: Here, caller: Who) -> WorkItem:
     """One item of open work."""
     return _work(await _row(node, caller.tenant, work))
 
 
 @router.post("/work/{work}/retry", operation_id="retry_work")
-async def retry_work(
-    work: WorkId, node: Here, caller: Who, request: Request, *, request_id: RequestId, keyed: Keyed
-) -> shapes.WorkItem:
+async def retry_work(work: WorkId, node: Here, caller: Who, call: Called) -> WorkItem:
     """Let work that waits for its next attempt be due now. What is due already stays as it is.
 
     The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
     """
     row = await _row(node, caller.tenant, work)
-    once = None
-    if keyed is not None and request_id is not None:
-        once = KeyedRequest((caller.tenant, request_id), keyed.asked)
+    once = None if call.keyed is None else call.keyed.part("retry")
     if await hasten(node.engine, [(row.tenant, row.id, row.attempt)], once):
-        tell_workers(request)
+        tell_workers(call)
         # Whoever was quick has it by now, or has even done it: that is what was asked for.
         return _work(next(iter(await _rows(node, caller.tenant, work)), row))
     row = await _row(node, caller.tenant, work)
@@ -101,7 +168,7 @@ async def retry_work(
 @router.get("/timers", operation_id="list_timers")
 async def list_timers(
     node: Here, caller: Who, *, instance: OfInstance = None, cursor: Cursor = None, limit: Limit = PER_PAGE
-) -> shapes.Timers:
+) -> Timers:
     """The timers of the caller's tenant, the next one first."""
     after = None if cursor is None else _time_of(cursor_place(TIMERS, tuple[datetime, str], cursor))
     ids = None
@@ -112,30 +179,29 @@ async def list_timers(
         return await node.engine.store.timers.page(TimerQuery(caller.tenant, ids, after=after, limit=count))
 
     rows, following = await paged(read, limit, lambda row: cursor_text(TIMERS, (row.due, row.id)))
-    return shapes.Timers(items=[_timer(row) for row in rows], next=following)
+    return Timers(items=[_timer(row) for row in rows], next=following)
 
 
 @router.get("/workers", operation_id="list_workers")
-async def list_workers(node: Here, caller: Who, request: Request) -> shapes.Workers:
+async def list_workers(node: Here, caller: Who, call: Called) -> WorkerSummaries:
     """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
     held = await node.engine.store.work.page(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
     leases: dict[str, list[WorkRow]] = defaultdict(list)
     for row in held:
         leases[row.worker or ""].append(row)
-    known = [*_own(node, caller.tenant), *_remote(request, caller.tenant)]
+    known = [*_own(node, caller.tenant), *_remote(call, caller.tenant)]
     elsewhere = sorted(leases.keys() - {each["name"] for each in known})
     known += [{"name": name, "kind": "elsewhere"} for name in elsewhere]
-    return shapes.Workers(
+    return WorkerSummaries(
         items=[_worker(each, leases[each["name"]]) for each in known], complete=len(held) < MOST_HELD
     )
 
 
-def tell_workers(request: Request) -> None:
+def tell_workers(call: Call) -> None:
     """Have those of this process look for work now."""
-    node: Node = request.app.state.node
-    if node.worker is not None:
-        node.worker.wake()
-    remote_of(request.app).waiting.wake_all()
+    if call.node.worker is not None:
+        call.node.worker.wake()
+    remote_of(call.app).waiting.wake_all()
 
 
 async def _rows(node: Node, tenant: str, work: str) -> Sequence[WorkRow]:
@@ -157,21 +223,14 @@ async def _snapshot(node: Node, tenant: str, instance: str) -> Snapshot:
         return Snapshot("", 0, instance)
 
 
-def id_of(text: str) -> str:
-    """An id out of a cursor; raises Problem 422 for what none can be."""
-    if NUL in text:
-        raise Problem("cursor", "this is no cursor of this route")
-    return text
-
-
 def _time_of(place: tuple[datetime, str]) -> tuple[datetime, str]:
     if place[0].tzinfo is None:
         raise Problem("cursor", "this is no cursor of this route")
     return place[0], id_of(place[1])
 
 
-def _work(row: WorkRow) -> shapes.WorkItem:
-    return shapes.WorkItem(
+def _work(row: WorkRow) -> WorkItem:
+    return WorkItem(
         **{name: getattr(row, name) for name in SAME},
         lease_ms=row.lease,
         heartbeat_ms=row.heartbeat,
@@ -181,8 +240,8 @@ def _work(row: WorkRow) -> shapes.WorkItem:
     )
 
 
-def _timer(row: TimerRow) -> shapes.TimerShown:
-    return shapes.TimerShown(id=row.id, instance=row.instance, event=row.event, due=row.due)
+def _timer(row: TimerRow) -> TimerShown:
+    return TimerShown(id=row.id, instance=row.instance, event=row.event, due=row.due)
 
 
 def _own(node: Node, tenant: str) -> list[dict[str, Any]]:
@@ -193,7 +252,7 @@ def _own(node: Node, tenant: str) -> list[dict[str, Any]]:
     return [{"name": worker.id, "kind": "node", "queues": [*worker.queues], "handlers": handlers}]
 
 
-def _remote(request: Request, tenant: str) -> list[dict[str, Any]]:
+def _remote(call: Call, tenant: str) -> list[dict[str, Any]]:
     now = time.monotonic()
     return [
         {
@@ -204,11 +263,11 @@ def _remote(request: Request, tenant: str) -> list[dict[str, Any]]:
             "waiting": each.waiting,
             "silent_seconds": round(now - each.seen_at, 3),
         }
-        for each in remote_of(request.app).workers.of(tenant)
+        for each in remote_of(call.app).workers.of(tenant)
     ]
 
 
-def _worker(known: dict[str, Any], held: Sequence[WorkRow]) -> shapes.WorkerShown:
+def _worker(known: dict[str, Any], held: Sequence[WorkRow]) -> WorkerSummary:
     unknown = {"queues": [], "handlers": [], "waiting": False, "silent_seconds": None}
     until = min((row.leased_until for row in held if row.leased_until is not None), default=None)
-    return shapes.WorkerShown(**{**unknown, **known}, held=len(held), leased_until=until)
+    return WorkerSummary(**{**unknown, **known}, held=len(held), leased_until=until)
