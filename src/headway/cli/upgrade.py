@@ -124,7 +124,7 @@ class Task:
         store = store_at(self._database)
         await store.open()
         try:
-            return {(row.chart, row.version): row.hash for row in await store.charts()}
+            return {(row.chart, row.version): row.hash for row in await store.charts.all()}
         finally:
             await store.close()
 

@@ -10,7 +10,7 @@ from headway import Event, Snapshot
 from headway.codec import decode
 from headway.lifecycles.supervision.chart import Job, Worker
 from headway.node import Node
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.telemetry.counts import LONG_SECONDS, OTHER, Counts, Distributions, Family, Series, Totals
 
 MACHINES = {Worker.chart.name: "worker", Job.chart.name: "job"}
