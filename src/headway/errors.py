@@ -137,6 +137,26 @@ class TooLargeError(EngineError):
     """A payload or a context is larger than the engine takes."""
 
 
+class WorkLostError(EngineError):
+    """A worker no longer holds an attempt; `status` says why: `left`, `lost` or `timeout`."""
+
+    def __init__(self, message: str, status: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ResultRefusedError(EngineError):
+    """The outcome of an attempt was not accepted, so the work has failed; `code` is its error code."""
+
+    def __init__(self, message: str, code: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class ResourceTakenError(EngineError):
+    """Another worker holds a live resource under this affinity."""
+
+
 class StoreError(HeadwayError):
     """A store could not do what it was asked to do."""
 

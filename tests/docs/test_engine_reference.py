@@ -20,7 +20,6 @@ from headway.outbox.letters import Letters
 from headway.outbox.subscriber import Subscriber
 from headway.testing import Harness
 from headway.worker import Again, Done, Fail, Handlers, Retention, Work
-from headway.worker.resources import ResourceTakenError
 
 pytestmark = pytest.mark.mission("ENG-1")
 
@@ -112,7 +111,6 @@ def test_an_outcome_is_shown_with_its_arguments(kind: type) -> None:
     "name",
     [
         *(name for name in vars(destination) if name.endswith("Error") and name != "HeadwayError"),
-        ResourceTakenError.__name__,
     ],
 )
 def test_the_errors_of_other_parts_are_told(name: str) -> None:

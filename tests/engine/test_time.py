@@ -161,7 +161,7 @@ async def test_what_has_had_its_time_is_deleted(database: str, clock: FakeClock)
         await harness.advance("2h")
         (await harness.tenant.cancel("a")).unwrap()
         await harness.advance("1d")
-        assert harness.node.upkeep.tally["requests"] == 2
+        assert harness.node.pruning.tally["requests"] == 2
         assert len((await store.messages.page(MessageQuery(kinds=("topic",)))).messages) == 2
         await harness.advance("1d")
         assert (await store.messages.page(MessageQuery(kinds=("topic",)))).messages == []

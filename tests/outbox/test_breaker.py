@@ -11,6 +11,7 @@ from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.waiting import MOST_WAITING
 from headway.store.port import Store
+from headway.store.postgres import letters as postgres_letters
 from headway.store.postgres import messages as postgres_messages
 from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor
@@ -375,7 +376,7 @@ async def test_letters_are_read_with_so_much_data_only(
 ) -> None:
     """Those that are due, and those behind them: one at least, and none before another of its instance."""
     monkeypatch.setattr(sqlite_letters, "MOST_CHARACTERS", 250)
-    monkeypatch.setattr(postgres_messages, "MOST_BYTES", 250)
+    monkeypatch.setattr(postgres_letters, "MOST_BYTES", 250)
     said = [f"m{number}" for number in range(7)]
     moods = dict.fromkeys(["large", *said], at_first(NO, 100))
     reader = Reader(**moods)

@@ -26,8 +26,8 @@ from headway.store.rows import WorkRow
 from headway.testing.memory import claims, messages, unit, work
 from headway.testing.memory.tables import Tables
 from headway.worker import timers as timers_module
+from headway.worker.attempt import RunningAttempts
 from headway.worker.heartbeat import Deadlines, Heartbeat
-from headway.worker.running import Attempts
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
@@ -146,7 +146,7 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
     """A worker whose lease is not extended goes on as if it were."""
 
     async def extend(self: Any, due: Any, now: float) -> None:
-        await self._store.work.extend(self._worker, [running.attempt for running in due])
+        await self._store.work.extend(self._worker, [running.ref.key for running in due])
         for running in due:
             running.beat_at = now + running.row.heartbeat / 1_000
             running.lease_until = now + running.row.lease / 1_000
@@ -158,13 +158,13 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
 
     patch.setattr(Heartbeat, "_extend", extend)
     patch.setattr(Deadlines, "turn", turn)
-    cancel = Attempts.cancel
+    cancel = RunningAttempts.cancel
 
     def stubborn(self: Any, running: Any, reason: str) -> None:
         if reason != "lost":
             cancel(self, running, reason)  # type: ignore[arg-type]
 
-    patch.setattr(Attempts, "cancel", stubborn)
+    patch.setattr(RunningAttempts, "cancel", stubborn)
 
 
 def answers_before_the_commit(patch: Patch) -> None:

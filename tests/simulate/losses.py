@@ -6,7 +6,7 @@ from headway.codec import replace
 from headway.engine import batch, commit, reports
 from headway.statechart import effects
 from headway.statechart.upgrade import remap
-from headway.worker import upkeep
+from headway.worker import retention
 from tests.simulate.bugs import Bug, Patch, nothing
 
 
@@ -127,20 +127,20 @@ def an_upgrade_leaves_the_question(patch: Patch) -> None:
 
 
 def the_living_are_deleted(patch: Patch) -> None:
-    """Upkeep takes those along that have not ended."""
-    prunings = upkeep.Upkeep._prunings
+    """Pruning takes those along that have not ended."""
+    prunings = retention.Pruning._prunings
 
     def greedy(self: Any, now: Any) -> Any:
         async def prune() -> int:
             tables = self.engine.store.tables
-            old = [key for key, row in tables.instances.items() if row.updated_at < upkeep._ago(now, "4s")]
+            old = [key for key, row in tables.instances.items() if row.updated_at < retention._ago(now, "4s")]
             for key in old:
                 del tables.instances[key]
             return len(old)
 
-        return [*prunings(self, now), ("instances", prune)] if self._lasts() else prunings(self, now)
+        return [*prunings(self, now), ("instances", prune)] if self._periods() else prunings(self, now)
 
-    patch.setattr(upkeep.Upkeep, "_prunings", greedy)
+    patch.setattr(retention.Pruning, "_prunings", greedy)
 
 
 LOSSES: list[Bug] = [

@@ -9,7 +9,7 @@ from typing import Any
 from headway.cli.failure import CommandError
 from headway.clock import milliseconds
 from headway.engine.announce import Announcer
-from headway.engine.service import Service
+from headway.engine.service import Component
 from headway.engine.tail import Tail
 from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
@@ -21,9 +21,9 @@ from headway.settings import Hook, Settings
 from headway.telemetry.counts import Counts
 from headway.telemetry.handlers import observed
 from headway.worker.rescue import Rescue
-from headway.worker.succession import Succession
+from headway.worker.retention import Pruning, Retention
+from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
-from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
 
 
@@ -36,14 +36,14 @@ class Part(StrEnum):
     timers = "timers"
 
 
-PARTS: dict[type[Service], Part | None] = {
+PARTS: dict[type[Component], Part | None] = {
     Tail: Part.api,
     Worker: Part.worker,
-    Succession: Part.worker,
+    Takeover: Part.worker,
     Relay: Part.relays,
     Timers: Part.timers,
     Rescue: Part.timers,
-    Upkeep: Part.timers,
+    Pruning: Part.timers,
     Announcer: None,
 }
 """Which part a service belongs to; None: to each of them."""
@@ -67,11 +67,11 @@ class PartialNode(Node):
         self.meters: Sequence[Any] = ()
 
     @property
-    def services(self) -> list[Service]:
+    def services(self) -> list[Component]:
         """All that runs in the background of this process."""
         return [service for service in super().services if self._part(service) in {None, *self._parts}]
 
-    def _part(self, service: Service) -> Part | None:
+    def _part(self, service: Component) -> Part | None:
         return Part.relays if service is self.mirror else PARTS.get(type(service))
 
 

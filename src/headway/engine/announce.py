@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headway.engine.engine import Engine
-from headway.engine.watching import WatchingService
+from headway.engine.service import WatchingService
 from headway.store.unit import Changes
 
 TOPICS = {"work": "work", "timers": "timers", "messages": "messages", "history": "events"}

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from logging import getLogger
 from typing import Any, Self
 
 from headway.codec import DEEPEST, decode, require_depth
@@ -29,7 +30,6 @@ from headway.engine.orders import (
 )
 from headway.engine.registry import Registry, keep_versions
 from headway.engine.replay import tell_replay
-from headway.engine.service import LOG
 from headway.engine.trace import CURRENT
 from headway.engine.why import Explanation, explained
 from headway.errors import (
@@ -50,6 +50,7 @@ from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow, Key
 from headway.store.unit import Changes
 
+LOG = getLogger("headway")
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
 LONGEST_NAME = 400
@@ -388,7 +389,7 @@ class Engine:
         for watcher in tuple(self._watchers):
             try:
                 watcher(written)
-            except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
+            except Exception:
                 LOG.exception("someone who watches the engine failed")
 
 

@@ -12,8 +12,7 @@ from weakref import WeakSet
 
 from headway.codec import replace
 from headway.engine.engine import Engine
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import InputError
 from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, LogRow

@@ -14,8 +14,7 @@ from headway.codec import Value, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
 from headway.engine.redaction import snapshot_of
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError
 from headway.outbox.redis import MOST_BYTES, Command, RedisServer
@@ -139,7 +138,7 @@ class Mirror(WatchingService):
     """
 
     name = "mirror"
-    passing = (StoreError, DeliveryError)
+    transient = (StoreError, DeliveryError)
 
     def __init__(
         self,

@@ -9,8 +9,7 @@ from datetime import datetime, timedelta
 
 from headway.clock import milliseconds
 from headway.engine.engine import Engine
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import StoreError
 from headway.outbox.delivery import Delivery
 from headway.outbox.destination import Destination, Timed

@@ -86,7 +86,7 @@ async def inbox(store: Store, *roles: str, person: str | None = None) -> str:
 
 
 @pytest.mark.mission("ENG-8", "ENG-17")
-class AsksContract:
+class TestAsks:
     """An open ask is found by those it is for, and by nobody else."""
 
     @pytest.mark.parametrize("row", [ASK, FULL], ids=["plain", "any text"])

@@ -1,10 +1,8 @@
-"""Limits of work: how many at once, how many in a time, and who may have it at all."""
+"""The limits of claims: how many items at once, how many in a time, and who may have them at all."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -12,13 +10,12 @@ import pytest
 
 from headway.store.port import Store
 from headway.store.rows import WorkRow
-from headway.testing.clock import FakeClock
 from tests.store.contract.acts import writing
+from tests.store.contract.clocks import MINUTE, timed
 from tests.store.contract.place import LONG_AGO, Place, work
-from tests.store.contract.work import claim, ids
+from tests.store.contract.test_work import claim, ids
 
 HOUR = 3_600_000
-MINUTE = 60_000
 
 
 def many(name: str, count: int, **fields: Any) -> list[WorkRow]:
@@ -26,20 +23,8 @@ def many(name: str, count: int, **fields: Any) -> list[WorkRow]:
     return [work(f"{name}{n:03}", due=LONG_AGO + timedelta(seconds=n), **fields) for n in range(1, count + 1)]
 
 
-@asynccontextmanager
-async def timed(place: Place) -> AsyncIterator[tuple[Store, FakeClock]]:
-    """A store whose time is the test's."""
-    clock = FakeClock()
-    store: Store = place.store(clock)
-    await store.open()
-    try:
-        yield store, clock
-    finally:
-        await store.close()
-
-
 @pytest.mark.mission("ENG-10", "ENG-17")
-class LimitsContract:
+class TestLimits:
     """A limit holds exactly, whoever claims, and holds up only what it limits."""
 
     async def test_no_more_are_leased_at_once_than_their_key_allows(self, store: Store) -> None:

@@ -81,7 +81,7 @@ def moving(name: str) -> Act:
 
 
 @pytest.mark.mission("ENG-7", "ENG-15", "ENG-17")
-class EventsContract:
+class TestEvents:
     """Whoever reads on from its cursor gets every line of every history once, in order."""
 
     async def test_an_event_is_a_line_of_history_with_its_chart_owner_and_parent(self, store: Store) -> None:

@@ -13,7 +13,6 @@ from headway.store.queries import EventQuery
 from headway.store.rows import Cursor, EventRow, LogRow, MessageRow
 from headway.store.unit import Changes, Found, Reads
 from tests.store.contract.acts import Act, writing
-from tests.store.contract.events import THERE, line
 from tests.store.contract.place import (
     ANY_TEXT,
     AT,
@@ -24,6 +23,7 @@ from tests.store.contract.place import (
     Place,
     instance,
 )
+from tests.store.contract.test_events import THERE, line
 
 STEPS = [("acme i1", "A", "a"), ("acme i2", "", "b"), ("other i1", "CD", "cd"), ("acme i3", "", "ef")]
 """Whose step it is, its lines, and its messages: work tells of its progress without a line."""
@@ -90,7 +90,7 @@ def telling(name: str) -> Act:
 
 
 @pytest.mark.mission("ENG-7", "ENG-15", "ENG-17")
-class LiveContract:
+class TestLiveMessages:
     """Whoever reads on from its cursor gets every line and every live message once, in order."""
 
     async def test_a_live_message_comes_with_its_chart_owner_and_parent(self, store: Store) -> None:

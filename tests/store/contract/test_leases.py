@@ -1,4 +1,4 @@
-"""Leases on names: one holder at a time, for as long as it was said."""
+"""Leases on names, and the names of nodes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,31 @@ from datetime import timedelta
 import pytest
 
 from headway.store.port import Store
-from tests.store.contract.place import ANY_TEXT, Place
+from headway.store.queries import WorkQuery
+from tests.store.contract.acts import writing
+from tests.store.contract.clocks import MINUTE, minute
+from tests.store.contract.place import (
+    ANY_TEXT,
+    NEVER,
+    Place,
+    work,
+)
 
 NAME = ("acme", "browser")
 HOUR = 3_600_000
 A_MINUTE = timedelta(minutes=1)
+BROWSER, SOMEONES = ("acme", "browser"), ("acme", "printer")
+
+
+async def is_leased(store: Store, *ids: str) -> list[bool]:
+    """Whether the lease of each work still runs."""
+    now = await store.now()
+    rows = await store.work.page(WorkQuery(tenant="acme", ids=ids))
+    return [row.leased_until is not None and row.leased_until > now for row in rows]
 
 
 @pytest.mark.mission("ENG-10", "ENG-17")
-class LeasesContract:
+class TestLeases:
     """A name has one holder until its lease ends or is given up."""
 
     async def test_a_name_has_one_holder(self, store: Store) -> None:
@@ -88,3 +104,63 @@ class LeasesContract:
             if place.shared:
                 await second.close()
         assert sorted(name for each in given for name in each) == names
+
+
+@pytest.mark.mission("ENG-10", "ENG-17")
+class TestNodeNames:
+    """A name goes to another process when the one that has it is gone, and not before."""
+
+    async def test_the_next_process_of_a_name_ends_the_leases_of_the_one_before(self, place: Place) -> None:
+        """Those on work and on names, of this holder alone; whose they were stays known."""
+        if not place.shared:
+            pytest.skip("a store that no other process can reach")
+        first, second = place.store(), place.store()
+        await first.open()
+        assert await first.leases.take_name(ANY_TEXT, "old")
+        rows = [work("a", worker="old", leased_until=NEVER), work("b", worker="other", leased_until=NEVER)]
+        await first.run(writing(work=rows))
+        await first.leases.hold([BROWSER], "old", HOUR)
+        await first.leases.hold([SOMEONES], "other", HOUR)
+        await second.open()
+        assert not await second.leases.take_name(ANY_TEXT, "new")
+        assert await is_leased(second, "a", "b") == [True, True]
+        await first.close()
+        assert await second.leases.take_name(ANY_TEXT, "new")
+        assert await is_leased(second, "a", "b") == [False, True]
+        assert (await second.leases.get(BROWSER)) is not None
+        assert await second.leases.hold([BROWSER, SOMEONES], "new", HOUR) == [BROWSER]
+        await second.close()
+
+    async def test_a_process_may_take_its_name_again(self, store: Store) -> None:
+        """Its own leases go on, and another name is another matter."""
+        assert await store.leases.take_name("n", "me")
+        await store.run(writing(work=[work("a", worker="me", leased_until=NEVER)]))
+        assert await store.leases.take_name("n", "me")
+        assert await store.leases.take_name("m", "it")
+        assert await is_leased(store, "a") == [True]
+
+
+@pytest.mark.mission("ENG-17")
+class TestDurations:
+    """What lasts until a time lasts until just before it; what is due at a time is due at it."""
+
+    async def test_a_name_is_held_until_the_end_of_its_lease(self, place: Place) -> None:
+        """Nobody else gets it before, and anybody at that time."""
+        async with minute(place) as at:
+            await at.store.leases.hold([NAME], "w1", MINUTE)
+            at.almost()
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == []
+            at.exactly()
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == [NAME]
+
+    @pytest.mark.mission("ENG-10")
+    async def test_an_extended_name_is_held_from_then_on(self, place: Place) -> None:
+        """An extension at the last moment lasts for the whole lease."""
+        async with minute(place) as at:
+            await at.store.leases.hold([NAME], "w1", MINUTE)
+            at.almost()
+            assert await at.store.leases.hold([NAME], "w1", MINUTE) == [NAME]
+            at.almost_again()
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == []
+            at.exactly_again()
+            assert await at.store.leases.hold([NAME], "w2", MINUTE) == [NAME]

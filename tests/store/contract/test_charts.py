@@ -9,7 +9,8 @@ import pytest
 from headway.codec import replace
 from headway.store.port import Store
 from headway.store.rows import ChartRow
-from tests.store.contract.place import ANY_TEXT, AT, NEVER
+from tests.store.contract.acts import writing
+from tests.store.contract.place import ANY_TEXT, AT, INSTANCE, NEVER, instance
 
 CHART = ChartRow(chart="expense", version=2, hash="h2", document='{"name":"expense"}', stored_at=AT)
 OLDER = replace(CHART, version=1, hash="h1", document=ANY_TEXT, stored_at=NEVER)
@@ -17,7 +18,7 @@ OTHER = replace(CHART, chart="claim", version=10)
 
 
 @pytest.mark.mission("ENG-19", "ENG-17")
-class ChartsContract:
+class TestCharts:
     """A version of a chart does not change by itself."""
 
     async def test_charts_come_by_name_and_version(self, store: Store) -> None:
@@ -41,3 +42,16 @@ class ChartsContract:
         for row in (CHART, replace(CHART, hash="other", document="{}", stored_at=NEVER)):
             await store.charts.replace(row)
             assert await store.charts.all() == [OLDER, row]
+
+
+@pytest.mark.mission("ENG-21", "ENG-17")
+class TestLivingVersions:
+    """Versions with living instances."""
+
+    async def test_versions_with_living_instances_are_known(self, store: Store) -> None:
+        """One that has none, or only such as have ended, is not living."""
+        rows = [instance("a"), instance("b", version=2, ended=True), instance("c", chart="claim", tenant="x")]
+        await store.run(writing(created=rows))
+        assert {*await store.charts.living_versions()} == {("expense", 1), ("claim", 1)}
+        await store.run(writing(updated=[replace(INSTANCE, id="a", seq=2, ended=True, updated_at=AT)]))
+        assert {*await store.charts.living_versions()} == {("claim", 1)}

@@ -21,8 +21,8 @@ from headway.store.queries import Claim, LetterQuery, WorkQuery
 from headway.store.rows import RequestRow
 from headway.store.unit import Changes, Found, Reads
 from tests.store.contract.acts import found, writing
-from tests.store.contract.letters import keep
 from tests.store.contract.place import INSTANCE, KNOWN, LONG_AGO, NEVER, REQUEST, letter, work
+from tests.store.contract.test_letters import keep
 
 NAME = (REQUEST.tenant, REQUEST.key)
 CLAIM = ClaimWork(Claim("w", ("default",), 10, KNOWN))
@@ -80,7 +80,7 @@ async def claimed(store: Store) -> list[str]:
     return [row.id for row in await store.work.page(WorkQuery("acme", leased=True))]
 
 
-class CommandsContract:
+class TestCommands:
     """What a store promises of commands."""
 
     async def test_each_command_answers_as_the_call_does(self, store: Store) -> None:

@@ -1,4 +1,4 @@
-"""Units that meet: on one instance, on one request, in two stores, and when their caller goes away."""
+"""Units at the same time: on one instance, on one request, in two stores, and when their caller goes away."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ COUNTER = ("acme", "n")
 
 
 @pytest.mark.mission("ENG-3", "ENG-4", "ENG-17")
-class MeetingsContract:
-    """Units that meet lose nothing."""
+class TestConcurrency:
+    """Units at the same time lose nothing."""
 
     async def test_fifty_units_on_one_instance_lose_no_update(self, store: Store) -> None:
         """Each sees what the one before it has written."""

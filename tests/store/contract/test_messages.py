@@ -4,20 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from headway.codec import replace
 from headway.store.port import Store
-from headway.store.queries import LetterQuery, MessageQuery, Settlement
+from headway.store.queries import (
+    LetterQuery,
+    MessageQuery,
+    Settlement,
+)
 from headway.store.rows import Cursor, MessageRow
 from tests.store.contract.acts import writing
-from tests.store.contract.place import ANY_TEXT, LETTER, LONG_AGO, MESSAGE, Place, letter, message
+from tests.store.contract.clocks import MINUTE, minute
+from tests.store.contract.place import (
+    ANY_TEXT,
+    AT,
+    LETTER,
+    LONG_AGO,
+    MESSAGE,
+    NEVER,
+    Place,
+    letter,
+    message,
+)
 
-HOUR = 3_600_000
-CONSUMER = "webhook:a"
-LEASE = ("", CONSUMER)
 SENT = [
     message("a"),
     message("b", kind="webhook"),
@@ -34,6 +47,10 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"tenant": "other", "kinds": ("emit",)}, "c"),
     ({"kinds": ("none",)}, ""),
 ]
+HOUR = 3_600_000
+CONSUMER = "webhook:a"
+LEASE = ("", CONSUMER)
+SECOND = timedelta(seconds=1)
 
 
 async def all_from(store: Store, cursor: Cursor, **wanted: Any) -> list[MessageRow]:
@@ -52,8 +69,14 @@ def ids(rows: Sequence[MessageRow]) -> str:
     return "".join(row.id for row in rows)
 
 
+async def settled(store: Store, consumer: str, cursor: Cursor) -> None:
+    """A consumer that has come so far."""
+    await store.leases.hold([("", consumer)], "n1", HOUR)
+    assert await store.messages.settle(Settlement(consumer, "n1", cursor))
+
+
 @pytest.mark.mission("ENG-5", "ENG-17")
-class MessagesContract:
+class TestMessages:
     """Whoever reads on from its cursor gets every message once, in order."""
 
     async def test_messages_come_back_as_they_went_in(self, store: Store) -> None:
@@ -127,7 +150,7 @@ class MessagesContract:
 
 
 @pytest.mark.mission("ENG-5", "ENG-17")
-class ConsumersContract:
+class TestConsumers:
     """A consumer settles what it has done while it holds its lease."""
 
     async def test_a_consumer_is_where_it_has_settled(self, store: Store) -> None:
@@ -166,3 +189,62 @@ class ConsumersContract:
         assert await store.messages.consumer(CONSUMER) is None
         await store.leases.hold([LEASE], holder or "n1", HOUR)
         assert await store.messages.settle(replace(settlement, holder=holder or "n1", letters=()))
+
+
+@pytest.mark.mission("ENG-17")
+class TestDurations:
+    """What lasts until a time lasts until just before it; what is due at a time is due at it."""
+
+    @pytest.mark.mission("ENG-5")
+    async def test_a_consumer_settles_until_the_end_of_its_lease(self, place: Place) -> None:
+        """From then on what it has done counts for nothing, even if nobody has taken its place."""
+        async with minute(place) as at:
+            await at.store.leases.hold([("", CONSUMER)], "n1", MINUTE)
+            at.almost()
+            assert await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
+            at.exactly()
+            assert not await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(2, 2), (letter(),)))
+            assert await at.store.messages.consumer(CONSUMER) == Cursor(1, 1)
+            assert not await at.store.letters.page(LetterQuery())
+
+    @pytest.mark.mission("ENG-5")
+    async def test_a_consumer_is_retired_from_the_end_of_its_lease_on(self, place: Place) -> None:
+        """As long as somebody delivers for it, it stays."""
+        async with minute(place) as at:
+            await at.store.leases.hold([("", CONSUMER)], "n1", MINUTE)
+            await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(1, 1)))
+            at.almost()
+            assert not await at.store.messages.retire(CONSUMER)
+            assert await at.store.messages.consumer(CONSUMER) == Cursor(1, 1)
+            at.exactly()
+            assert await at.store.messages.retire(CONSUMER)
+            assert await at.store.messages.consumer(CONSUMER) is None
+
+
+@pytest.mark.mission("ENG-17")
+class TestPruning:
+    """Messages are deleted when all consumers have read them."""
+
+    @pytest.mark.mission("ENG-5")
+    async def test_old_messages_are_pruned_once_all_consumers_are_past(self, store: Store) -> None:
+        """The slowest consumer decides, and the time; what is left is read on as if nothing had happened."""
+        await store.run(writing(messages=[message(f"m{n}", at=AT + n * SECOND) for n in range(8)]))
+        sent = (await store.messages.page(MessageQuery())).messages
+        await settled(store, "fast", sent[7].cursor)
+        await settled(store, "slow", sent[4].cursor)
+        assert await store.messages.prune(AT, 10) == 0
+        assert await store.messages.prune(AT + 3 * SECOND, 10) == 3
+        assert [await store.messages.prune(NEVER, 1) for _ in range(3)] == [1, 1, 0]
+        assert (await store.messages.page(MessageQuery())).messages == sent[5:]
+        await settled(store, "slow", sent[7].cursor)
+        assert await store.messages.prune(NEVER, 10) == 3
+        await store.run(writing(messages=[message("next")]))
+        [after] = (await store.messages.page(MessageQuery(after=sent[7].cursor))).messages
+        assert after.id == "next"
+
+    @pytest.mark.mission("ENG-5")
+    async def test_messages_that_nobody_consumes_are_pruned_by_time(self, store: Store) -> None:
+        """Without a consumer there is nobody to wait for."""
+        await store.run(writing(messages=[message("old", at=LONG_AGO), message("new")]))
+        assert await store.messages.prune(AT, 10) == 1
+        assert [row.id for row in (await store.messages.page(MessageQuery())).messages] == ["new"]

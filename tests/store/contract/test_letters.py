@@ -11,7 +11,15 @@ from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import LetterPlace, LetterQuery, Settlement
 from headway.store.rows import Cursor, LetterRow
-from tests.store.contract.place import ANY_TEXT, LETTER, LONG_AGO, NEVER, letter
+from tests.store.contract.clocks import MINUTE, minute
+from tests.store.contract.place import (
+    ANY_TEXT,
+    LETTER,
+    LONG_AGO,
+    NEVER,
+    Place,
+    letter,
+)
 
 HOUR = 3_600_000
 KEPT = [
@@ -53,6 +61,7 @@ WAITING: list[tuple[str, list[LetterRow], list[int]]] = [
     ("nothing dead", [letter(1, dead=True)], []),
     ("nothing that is not due", [letter(1, due=NEVER)], []),
 ]
+CONSUMER = "a"
 
 
 async def keep(store: Store, *letters: LetterRow, delivered: tuple[int, ...] = ()) -> None:
@@ -75,7 +84,7 @@ async def due(store: Store, destination: str = "a", **wanted: Any) -> list[int]:
 
 
 @pytest.mark.mission("ENG-5", "ENG-17")
-class LettersContract:
+class TestLetters:
     """Letters wait in order per instance and destination, and dead ones wait for a person."""
 
     async def test_a_letter_comes_back_as_it_went_in(self, store: Store) -> None:
@@ -234,3 +243,21 @@ class LettersContract:
         assert await due(store, tenant="acme") == [4]
         assert await store.letters.discard(replace(wanted, limit=9)) == 2
         assert positions(await store.letters.page(LetterQuery())) == [1, 2, 3]
+
+
+@pytest.mark.mission("ENG-17")
+class TestDurations:
+    """What lasts until a time lasts until just before it; what is due at a time is due at it."""
+
+    @pytest.mark.mission("ENG-5")
+    async def test_a_letter_is_tried_again_at_its_time(self, place: Place) -> None:
+        """It is due then, and not before."""
+        async with minute(place) as at:
+            await at.store.leases.hold([("", CONSUMER)], "n1", 2 * MINUTE)
+            waiting = (letter(1, due=at.end), letter(2, due=LONG_AGO))
+            assert await at.store.messages.settle(Settlement(CONSUMER, "n1", Cursor(), waiting))
+            query = LetterQuery(CONSUMER, due=True)
+            at.almost()
+            assert not await at.store.letters.page(query)
+            at.exactly()
+            assert [row.position for row in await at.store.letters.page(query)] == [1]

@@ -1,4 +1,4 @@
-"""Retention: what has had its time is deleted in the background, a little at a time."""
+"""Retention: what is older than its retention time is deleted in the background, page by page."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PAGE = 1_000
 
 
 class Retention(Value):
-    """How long what is done with is kept. Request ids go when they expire.
+    """How long finished data is kept. Request ids are deleted when they expire.
 
     `instances` is for those that have ended, with their history and asks: None keeps them for ever.
-    `charts` gives charts a time of their own.
+    `charts` overrides it for single charts.
     """
 
     messages: str = "7d"
@@ -27,23 +27,23 @@ class Retention(Value):
     charts: Mapping[str, str] = {}
 
 
-class Upkeep(SoleService):
-    """Deletes what has had its time."""
+class Pruning(SoleService):
+    """Deletes what is older than its retention time."""
 
-    name = "upkeep"
+    name = "pruning"
     longest_rest = 60.0
 
     def __init__(self, engine: Engine, retention: Retention | None = None) -> None:
         super().__init__(engine)
         self._retention = retention or Retention()
-        for lasts in (self._retention.messages, *self._lasts().values()):
+        for period in (self._retention.messages, *self._periods().values()):
             try:
-                milliseconds(lasts)
+                milliseconds(period)
             except ValueError as error:
                 raise InputError(f"retention: {error}") from error
 
     async def act(self) -> bool:
-        """Delete a page of each kind; True when one of them was full."""
+        """Delete a page of each kind; True if one of them was full."""
         now = await self.engine.store.now()
         more = False
         for kind, prune in self._prunings(now):
@@ -59,12 +59,12 @@ class Upkeep(SoleService):
             ("messages", partial(store.messages.prune, _ago(now, kept.messages), PAGE)),
         ]
         return prunings + [
-            ("instances", partial(store.instances.prune, _ago(now, lasts), PAGE, chart))
-            for chart, lasts in self._lasts().items()
+            ("instances", partial(store.instances.prune, _ago(now, period), PAGE, chart))
+            for chart, period in self._periods().items()
         ]
 
-    def _lasts(self) -> dict[str, str]:
-        """How long the ended instances of each chart are kept, where that is not for ever."""
+    def _periods(self) -> dict[str, str]:
+        """How long the ended instances of each chart are kept, unless for ever."""
         general = self._retention.instances
         every = {chart.name: general for chart in self.engine.charts if general is not None}
         return {**every, **self._retention.charts}

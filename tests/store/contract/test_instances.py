@@ -1,16 +1,31 @@
-"""Instances and their history: pages that a reader can trust."""
+"""Instances: pages that a reader can trust, and the end of those that are over."""
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from headway.codec import replace
 from headway.store.port import Store
-from headway.store.queries import InstanceQuery
+from headway.store.queries import (
+    AskQuery,
+    InstanceQuery,
+)
+from headway.store.rows import AskClosing, InstanceRow
 from tests.store.contract.acts import KEY, writing
-from tests.store.contract.place import ANY_TEXT, HISTORY, INSTANCE, NEVER, Place, instance
+from tests.store.contract.place import (
+    ANY_TEXT,
+    ASK,
+    AT,
+    HISTORY,
+    INSTANCE,
+    LONG_AGO,
+    Place,
+    instance,
+    work,
+)
 
 CREATED = [
     instance("c"),
@@ -39,11 +54,27 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"after": "c", "chart": "expense", "limit": 1}, "d"),
     ({"after": "e"}, ""),
 ]
+SECOND = timedelta(seconds=1)
+
+
+async def ids_of_instances(store: Store, tenant: str = "acme") -> list[str]:
+    """Which instances a tenant has."""
+    return [row.id for row in await store.instances.page(InstanceQuery(tenant=tenant))]
+
+
+async def lives(store: Store, *rows: InstanceRow) -> None:
+    """Write instances, each with two lines of history and an ask that was answered."""
+    for row in rows:
+        of = {"tenant": row.tenant, "instance": row.id}
+        ask = replace(ASK, id=f"ask of {row.id}", **of)
+        lines = [replace(HISTORY, seq=seq, **of) for seq in (1, 2)]
+        closing = AskClosing(ask.tenant, ask.id, AT, "ann", "approve")
+        await store.run(writing(created=[row], history=lines, asks=[ask], asks_closed=[closing]))
 
 
 @pytest.mark.mission("ENG-7", "ENG-17")
-class InstancesContract:
-    """Instances are listed in the order they were created, history in the order it happened."""
+class TestInstances:
+    """Instances are listed in the order they were created."""
 
     @pytest.mark.parametrize(("wanted", "ids"), FILTERS, ids=str)
     @pytest.mark.mission("ENG-14")
@@ -99,31 +130,6 @@ class InstancesContract:
         assert not await store.instances.page(InstanceQuery(tenant="other", after="i1"))
         assert not await store.history.page(("other", "i1"))
 
-    async def test_history_comes_back_as_it_went_in(self, store: Store) -> None:
-        """Every column survives, and the store gives each line its position."""
-        full = replace(
-            HISTORY, seq=2, row=3, at=NEVER, before=ANY_TEXT, reason=ANY_TEXT, attempt=7, data=ANY_TEXT
-        )
-        await store.run(writing(history=[HISTORY, full]))
-        first, second = await store.history.page(KEY)
-        assert [replace(each, position=0, stamp=0) for each in (first, second)] == [HISTORY, full]
-        assert 0 < first.position < second.position
-        assert first.cursor < second.cursor
-
-    @pytest.mark.mission("ENG-14")
-    async def test_history_is_read_in_pages(self, store: Store) -> None:
-        """Pages follow one another by position, and hold the lines of one instance only."""
-        for seq in range(1, 8):
-            lines = [replace(HISTORY, seq=seq), replace(HISTORY, seq=seq, instance="i2")]
-            await store.run(writing(history=[*lines, replace(HISTORY, seq=seq, tenant="other")]))
-        seen: list[int] = []
-        position = 0
-        while page := await store.history.page(KEY, after=position, limit=3):
-            assert len(page) <= 3
-            position = page[-1].position
-            seen += [line.seq for line in page]
-        assert seen == [1, 2, 3, 4, 5, 6, 7]
-
     async def test_rows_outlive_the_store_that_wrote_them(self, place: Place) -> None:
         """What was written is there when the store is opened again."""
         if not place.shared:
@@ -136,3 +142,58 @@ class InstancesContract:
             assert await store.instances.get(KEY) == INSTANCE
             assert len(await store.history.page(KEY)) == 1
             await store.close()
+
+
+@pytest.mark.mission("ENG-10", "ENG-17")
+class TestOwnedRows:
+    """Rows that belong to instances."""
+
+    async def test_what_belongs_to_instances_is_listed_for_all_tenants(self, store: Store) -> None:
+        """By tenant and id, from after one on, each with its instance."""
+        items = [work("b"), work("a"), work("a", tenant="other", instance="i9")]
+        await store.run(writing(work=items))
+        first = await store.instances.owned("work", ("", ""), 2)
+        assert [key for key, _ in first] == [("acme", "a"), ("acme", "b")]
+        assert await store.instances.owned("work", first[-1][0], 2) == [(("other", "a"), ("other", "i9"))]
+        assert [await store.instances.owned(table, ("", ""), 2) for table in ("timer", "ask")] == [[], []]
+
+
+@pytest.mark.mission("ENG-17")
+class TestPruning:
+    """Instances are deleted with all they had."""
+
+    @pytest.mark.mission("ENG-7")
+    async def test_instances_that_ended_long_ago_are_pruned_with_all_they_had(self, store: Store) -> None:
+        """History and asks go with them; those that live, ended later, or are of another tenant's id stay."""
+        old = {"ended": True, "updated_at": AT - SECOND}
+        gone = [instance(f"gone{n}", **old) for n in range(3)]
+        kept = [instance("late", ended=True, updated_at=AT), instance("live", updated_at=LONG_AGO)]
+        await lives(store, *gone, *kept, instance("gone0", tenant="other", updated_at=LONG_AGO))
+        assert [await store.instances.prune(AT, 2) for _ in range(3)] == [2, 1, 0]
+        assert await ids_of_instances(store) == ["late", "live"]
+        for row in gone:
+            assert not await store.history.page((row.tenant, row.id))
+            assert not await store.history.pruned((row.tenant, row.id))
+            assert not await store.asks.get((row.tenant, f"ask of {row.id}"))
+            assert not await store.asks.page(AskQuery(tenant="acme", instance=row.id, open=False))
+        for row in kept:
+            assert len(await store.history.page((row.tenant, row.id))) == 2
+            assert await store.asks.get((row.tenant, f"ask of {row.id}"))
+        assert len(await store.history.page(("other", "gone0"))) == 2
+
+    @pytest.mark.mission("ENG-7")
+    async def test_instances_of_one_chart_are_pruned(self, store: Store) -> None:
+        """Each chart may have its own time to keep; the one that ended first goes first, of all tenants."""
+        old = {"ended": True, "chart": "leave"}
+        rows = [
+            instance("b", updated_at=AT - SECOND, **old),
+            instance("a", updated_at=LONG_AGO, **old),
+            instance("x", updated_at=LONG_AGO, ended=True),
+            instance("c", updated_at=LONG_AGO, tenant="other", **old),
+        ]
+        await lives(store, *rows)
+        assert await store.instances.prune(AT, 10, chart="none") == 0
+        assert await store.instances.prune(AT, 2, chart="leave") == 2
+        assert (await ids_of_instances(store), await ids_of_instances(store, "other")) == (["b", "x"], [])
+        assert await store.instances.prune(AT, 10, chart="leave") == 1
+        assert await store.instances.prune(AT, 10) == 1

@@ -6,10 +6,9 @@ from typing import Any, cast
 import pytest
 
 from headway import Final, Run, State, Statechart, any_live
-from headway.errors import InputError
+from headway.errors import InputError, ResourceTakenError
 from headway.store.port import Store
 from headway.worker.handlers import Handlers
-from headway.worker.resources import ResourceTakenError
 from headway.worker.work import Work
 from tests.worker.faults import Breakable
 from tests.worker.world import TENANT, World, begun, moments, sent, until, where, worked

@@ -12,9 +12,18 @@ import pytest
 from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import Claim, WorkQuery
-from headway.store.rows import WorkRow
+from headway.store.rows import Version, WorkRow, WorkVersion
 from tests.store.contract.acts import writing
-from tests.store.contract.place import ANY_TEXT, AT, KNOWN, LONG_AGO, NEVER, Place, work
+from tests.store.contract.clocks import MINUTE, Moment, minute
+from tests.store.contract.place import (
+    ANY_TEXT,
+    AT,
+    KNOWN,
+    LONG_AGO,
+    NEVER,
+    Place,
+    work,
+)
 
 SECOND = timedelta(seconds=1)
 FULL = work(
@@ -69,6 +78,8 @@ CLAIMS: list[tuple[dict[str, Any], str]] = [
     ({"queues": ()}, ""),
     ({"tenants": ("nobody",)}, ""),
 ]
+V1, V2, OTHER = ("expense", 1), ("expense", 2), ("claim", 1)
+ATTEMPT = ("acme", "w1", 1)
 
 
 def claim(worker: str = "w", limit: int = 100, **wanted: Any) -> Claim:
@@ -81,8 +92,18 @@ def ids(rows: Any) -> list[str]:
     return [row.id for row in rows]
 
 
+def claim_of(*versions: Version, worker: str = "w") -> Claim:
+    """A claim of a worker that knows some versions."""
+    return Claim(worker, ("default",), 100, versions)
+
+
+def leased(at: Moment, **fields: Any) -> Any:
+    """Work that a worker holds until the end."""
+    return work(worker="w", leased_until=at.end, lease=MINUTE, **fields)
+
+
 @pytest.mark.mission("ENG-10", "ENG-17")
-class WorkContract:
+class TestWork:
     """Work is claimed by one worker and held by its lease."""
 
     @pytest.mark.parametrize(("wanted", "expected"), CLAIMS, ids=str)
@@ -149,15 +170,6 @@ class WorkContract:
         assert [replace(row, started_at=None) for row in waiting] == [work("a"), work("b", due=NEVER)]
         assert all(row.started_at for row in waiting)
         assert ids(await store.work.claim(claim("y"))) == ["a"]
-
-    async def test_what_belongs_to_instances_is_listed_for_all_tenants(self, store: Store) -> None:
-        """By tenant and id, from after one on, each with its instance."""
-        items = [work("b"), work("a"), work("a", tenant="other", instance="i9")]
-        await store.run(writing(work=items))
-        first = await store.instances.owned("work", ("", ""), 2)
-        assert [key for key, _ in first] == [("acme", "a"), ("acme", "b")]
-        assert await store.instances.owned("work", first[-1][0], 2) == [(("other", "a"), ("other", "i9"))]
-        assert [await store.instances.owned(table, ("", ""), 2) for table in ("timer", "ask")] == [[], []]
 
     async def test_work_whose_lease_has_run_out_is_not_released(self, store: Store) -> None:
         """It is the rescue's to decide."""
@@ -301,3 +313,138 @@ class WorkContract:
         assert ids(found) == ["e3", "e2", "e1"]
         assert found[0] == rows[1]
         assert ids(await store.work.expired(2, KNOWN)) == ["e3", "e2"]
+
+
+@pytest.mark.mission("ENG-21", "ENG-17")
+class TestVersions:
+    """Work goes to workers that know the version of its instance."""
+
+    async def test_a_claim_gets_work_of_the_versions_it_knows(self, store: Store) -> None:
+        """However much of other versions waits before it, limited or not."""
+        limits: tuple[dict[str, Any], ...] = (
+            {},
+            {"concurrency": "key", "at_once": 9},
+            {"rate": "key", "rate_most": 9},
+        )
+        rows = [
+            work(f"w{number}{kind}", due=LONG_AGO, chart=chart, version=version, **limited)
+            for kind, (chart, version) in enumerate((V1, V2, OTHER))
+            for number, limited in enumerate(limits)
+        ]
+        await store.run(writing(work=rows))
+        assert not await store.work.claim(claim_of())
+        assert not await store.work.claim(claim_of(("expense", 3)))
+        assert sorted(row.id for row in await store.work.claim(claim_of(V2))) == ["w01", "w11", "w21"]
+        taken = [row.id for row in await store.work.claim(claim_of(V1, OTHER))]
+        assert sorted(taken) == ["w00", "w02", "w10", "w12", "w20", "w22"]
+
+    async def test_lost_work_of_unknown_versions_is_not_found(self, store: Store) -> None:
+        """Who could not tell its instance does not see it."""
+        rows = [work("w1", lease=0), work("w2", lease=0, version=2)]
+        await store.run(writing(work=rows))
+        await store.work.claim(claim_of(V1, V2))
+        assert [row.id for row in await store.work.expired(10, [V2])] == ["w2"]
+        assert [row.id for row in await store.work.expired(10, [V1, V2])] == ["w1", "w2"]
+        assert not await store.work.expired(10, [])
+
+    @pytest.mark.mission("ENG-19")
+    async def test_work_follows_the_version_of_its_instance(self, store: Store) -> None:
+        """Waiting work can be claimed by those who know the new version; held work stays held."""
+        rows = [work("held", priority=1), work("waits"), work("gone"), work("other")]
+        await store.run(writing(work=rows))
+        [held] = await store.work.claim(replace(claim_of(V1), limit=1))
+        changes = [WorkVersion("acme", id_, 2) for id_ in ("held", "waits", "gone", "none")]
+        changes.append(WorkVersion("stranger", "other", 2))
+        await store.run(writing(work_versions=changes, work_gone=[("acme", "gone")]))
+        left = {row.id: row for row in await store.work.page(WorkQuery("acme"))}
+        assert {id_: row.version for id_, row in left.items()} == {"held": 2, "other": 1, "waits": 2}
+        assert left["held"] == replace(held, version=2)
+        assert [row.id for row in await store.work.claim(claim_of(V2))] == ["waits"]
+
+    async def test_work_that_is_written_with_its_version_has_it(self, store: Store) -> None:
+        """A new attempt in the same unit takes the place of what was there."""
+        await store.run(writing(work=[work("w1")]))
+        change = WorkVersion("acme", "w1", 2)
+        await store.run(writing(work=[work("w1", attempt=2, version=2)], work_versions=[change]))
+        assert [(row.version, row.attempt) for row in await store.work.claim(claim_of(V2))] == [(2, 2)]
+
+
+@pytest.mark.mission("ENG-17")
+class TestDurations:
+    """What lasts until a time lasts until just before it; what is due at a time is due at it."""
+
+    @pytest.mark.mission("ENG-10")
+    @pytest.mark.parametrize("limits", [{}, {"concurrency": "k"}, {"rate": "r"}], ids=str)
+    async def test_work_is_due_at_its_time(self, place: Place, limits: dict[str, Any]) -> None:
+        """It is claimed then, and not before, with a limit as without; until then its time is the next."""
+        async with minute(place) as at:
+            await at.store.run(writing(work=[work(due=at.end, **limits)]))
+            at.almost()
+            assert not await at.store.work.claim(claim())
+            assert await at.store.work.next() == at.end
+            at.exactly()
+            assert await at.store.work.next() is None
+            assert ids(await at.store.work.claim(claim())) == ["w1"]
+
+    @pytest.mark.mission("ENG-10")
+    async def test_work_that_was_handed_back_is_due_at_its_time(self, place: Place) -> None:
+        """It is claimed from the time on that it was handed back for."""
+        async with minute(place) as at:
+            await at.store.run(writing(work=[work(lease=2 * MINUTE)]))
+            await at.store.work.claim(claim("w"))
+            assert await at.store.work.release("w", [ATTEMPT], at.end)
+            at.almost()
+            assert not await at.store.work.claim(claim("x"))
+            at.exactly()
+            assert ids(await at.store.work.claim(claim("x"))) == ["w1"]
+
+    @pytest.mark.mission("ENG-10")
+    async def test_work_is_hastened_until_it_is_due(self, place: Place) -> None:
+        """What is due now needs no haste and keeps its due time."""
+        async with minute(place) as at:
+            await at.store.run(writing(work=[work("w1", due=at.end), work("w2", due=at.end)]))
+            almost = at.almost()
+            assert await at.store.work.hasten([ATTEMPT]) == [("acme", "w1")]
+            [row] = await at.store.work.claim(claim())
+            assert (row.id, row.due) == ("w1", almost)
+            at.exactly()
+            assert not await at.store.work.hasten([("acme", "w2", 1)])
+
+    @pytest.mark.mission("ENG-10")
+    async def test_work_is_lost_at_the_end_of_its_lease(self, place: Place) -> None:
+        """It is rescued then, and not before; until then the end of its lease is the next time."""
+        async with minute(place) as at:
+            await at.store.run(writing(work=[work(lease=MINUTE)]))
+            await at.store.work.claim(claim())
+            at.almost()
+            assert not await at.store.work.expired(10, KNOWN)
+            assert await at.store.work.next() == at.end
+            at.exactly()
+            assert ids(await at.store.work.expired(10, KNOWN)) == ["w1"]
+            assert await at.store.work.next() is None
+
+    @pytest.mark.mission("ENG-10")
+    async def test_an_extended_lease_of_work_ends_a_lease_later(self, place: Place) -> None:
+        """An extension at the last moment lasts for the whole lease; one at the end comes too late."""
+        async with minute(place) as at:
+            await at.store.run(writing(work=[leased(at)]))
+            at.almost()
+            assert await at.store.work.extend("w", [ATTEMPT]) == [("acme", "w1")]
+            at.almost_again()
+            assert not await at.store.work.expired(10, KNOWN)
+            at.exactly_again()
+            assert ids(await at.store.work.expired(10, KNOWN)) == ["w1"]
+            assert not await at.store.work.extend("w", [ATTEMPT])
+
+    @pytest.mark.mission("ENG-10")
+    async def test_a_worker_holds_work_until_the_end_of_its_lease(self, place: Place) -> None:
+        """It keeps checkpoints and hands work back before, and neither at the end."""
+        async with minute(place) as at:
+            second = ("acme", "w2", 1)
+            await at.store.run(writing(work=[leased(at), leased(at, id="w2")]))
+            at.almost()
+            assert await at.store.work.checkpoint("w", ATTEMPT, "kept")
+            assert await at.store.work.release("w", [ATTEMPT]) == [("acme", "w1")]
+            at.exactly()
+            assert not await at.store.work.checkpoint("w", second, "late")
+            assert not await at.store.work.release("w", [second])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -84,7 +83,7 @@ async def is_empty(store: Store) -> bool:
 
 
 @pytest.mark.mission("ENG-3", "ENG-4", "ENG-17")
-class UnitsContract:
+class TestUnits:
     """A unit runs in one transaction."""
 
     @pytest.mark.parametrize("row", INSTANCES.values(), ids=INSTANCES)
@@ -198,22 +197,6 @@ class UnitsContract:
             await store.run(unit)
         assert 1 < unit.begun < 100
         assert not await store.history.page(KEY)
-
-    @pytest.mark.mission("ENG-6")
-    async def test_a_request_id_is_free_again_when_it_has_expired(self, store: Store) -> None:
-        """An expired answer is not found, even before it is pruned, and gives way to a new one."""
-        expired = replace(REQUEST, expires_at=await store.now() - timedelta(milliseconds=1))
-        await store.run(writing(requests=[expired]))
-        assert not (await found(store, **ALL_KEYS)).requests
-        await store.run(writing(requests=[REQUEST]))
-        assert (await found(store, **ALL_KEYS)).requests == {("acme", "r1"): REQUEST}
-
-    @pytest.mark.mission("ENG-6")
-    async def test_an_answer_comes_back_byte_for_byte(self, store: Store) -> None:
-        """What a request got is kept as it was."""
-        row = replace(REQUEST, body=ANY_TEXT, answer='{"b":1,  "a":2}' + ANY_TEXT)
-        await store.run(writing(requests=[row]))
-        assert (await found(store, **ALL_KEYS)).requests == {("acme", "r1"): row}
 
     @pytest.mark.mission("ENG-14")
     async def test_a_unit_sees_only_the_tenant_it_asks_for(self, store: Store) -> None:

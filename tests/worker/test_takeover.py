@@ -10,7 +10,7 @@ from headway.node import Node
 from headway.store.sqlite.connection import MEMORY
 from headway.store.sqlite.store import SqliteStore
 from headway.worker import Handlers
-from headway.worker.succession import LATER, SOON, TRIES_SOON, Succession
+from headway.worker.takeover import LONG_REST, SHORT_REST, SHORT_RESTS, Takeover
 from headway.worker.worker import Worker
 from tests.worker.world import World
 
@@ -24,13 +24,13 @@ async def test_a_name_that_another_process_has_is_told_once_and_taken_later(
     woken: list[str] = []
     async with everywhere.engines(number=2) as [here, there]:
         assert await here.store.leases.take_name("mill", "mill#1")
-        second = Succession(there, "mill", "mill#2", lambda: woken.append("rescue"))
+        second = Takeover(there, "mill", "mill#2", lambda: woken.append("rescue"))
         caplog.set_level(logging.WARNING, "headway")
-        for _ in range(TRIES_SOON):
-            assert await second.rest() == SOON
+        for _ in range(SHORT_RESTS):
+            assert await second.rest() == SHORT_REST
             await second.turn()
         await second.turn()
-        assert await second.rest() == LATER
+        assert await second.rest() == LONG_REST
         told = [record for record in caplog.records if "another process runs as node mill" in record.message]
         assert (len(told), woken) == (1, [])
         await here.store.close()
