@@ -1,8 +1,8 @@
 """Headway: one engine for work that lives long and passes through states."""
 
+from headway.statechart.authoring.declarations import Ask, AtMost, Retry, Run, Upgrade
 from headway.statechart.authoring.statechart import Statechart, invariant
 from headway.statechart.authoring.states import Final, History, Parallel, State, any_live
-from headway.statechart.authoring.terms import Ask, AtMost, Retry, Run, Upgrade
 from headway.statechart.explain import explain
 from headway.statechart.refusal import No, Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, agent, person

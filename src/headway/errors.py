@@ -178,6 +178,41 @@ class SchemaError(StoreError):
     """The database's schema is not the one this version needs; the text names the command that mends it."""
 
 
+class DeliveryError(HeadwayError):
+    """A destination did not accept a message; it is retried, not before `after` seconds if given."""
+
+    def __init__(self, message: str, *, after: float = 0) -> None:
+        self.after = after
+        super().__init__(message)
+
+
+class BusyError(DeliveryError):
+    """A destination asks for a pause of `after` seconds before any further message."""
+
+
+class UnreachableError(BusyError):
+    """A destination cannot be reached; no message is to blame, and none uses up an attempt."""
+
+
+class PermanentError(DeliveryError):
+    """A destination will never accept this message: it becomes a dead letter at once."""
+
+
+class NotHereError(DeliveryError):
+    """A message that another node may deliver and this one cannot; no attempt is used up.
+
+    `version` is the chart and version that the other node must know.
+    """
+
+    def __init__(self, message: str, version: tuple[str, int]) -> None:
+        self.version = version
+        super().__init__(message)
+
+
+class UnfinishedError(DeliveryError):
+    """A destination has done part of a delivery and continues after other messages; not a failure."""
+
+
 def shown(value: object) -> str:
     """A value in an error message: never too long, whatever it does when it is looked at."""
     try:

@@ -11,18 +11,17 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from headway.clock import Clock
-from headway.engine.announce import Announcer
 from headway.engine.asks import Asks
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
-from headway.engine.nodes import Presence
+from headway.engine.nodes import Announcer, Presence
 from headway.engine.service import LOG, Component, Service
 from headway.engine.tail import Tail
 from headway.engine.tenant import Tenant
 from headway.errors import EngineError, InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
@@ -99,7 +98,7 @@ class Node:
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
         self.pruning = Pruning(self.engine, retention)
-        served = (Instances(self.engine), *map(served_by, destinations))
+        served = (InstanceDestination(self.engine), *map(served_by, destinations))
         names = [each.name for each in served]
         if doubles := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"several destinations are called {', '.join(doubles)}")

@@ -115,9 +115,9 @@ async def test_one_node_fires_and_another_takes_over(database: str, clock: FakeC
             await first.tenant.create(Patience, "a")
             clock.advance("10s")
             await second.send("default", "a", Event("skip"))
-            assert not await timers._lease.held()
+            assert not await timers._lease.hold()
             clock.advance("2h")
-            assert await timers._lease.held()
+            assert await timers._lease.hold()
             await timers.turn()
             assert (await second.get("default", "a")).states == ("working",)
 

@@ -15,10 +15,9 @@ from headway import Final, State, Statechart
 from headway.codec import decode, replace
 from headway.engine.engine import Engine
 from headway.engine.service import Service
-from headway.errors import InputError
+from headway.errors import DeliveryError, InputError, UnreachableError
 from headway.node import Node
-from headway.outbox.destination import DeliveryError, UnreachableError
-from headway.outbox.mirror import Mirror, Mirrored, RedisMirror
+from headway.outbox.mirror import Mirror, MirroredInstance, RedisMirror
 from headway.outbox.redis import Command
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.types import Sensitive
@@ -76,7 +75,7 @@ async def mirrored(mirror: Mirror, engine: Engine) -> bool:
         for row in await engine.list(InstanceQuery(tenant=tenant)):
             shown = await mirror.read(tenant, row.id)
             if shown is None or any(
-                getattr(shown, name) != getattr(row, name) for name in Mirrored.__struct_fields__
+                getattr(shown, name) != getattr(row, name) for name in MirroredInstance.__struct_fields__
             ):
                 return False
     return True
@@ -251,7 +250,7 @@ async def test_a_database_that_was_put_back_gets_a_mirror_of_its_own(
         await until_idle(mirror)
         assert await mirrored(mirror, engine)
         assert await mirror.read("acme", "lost") is None
-        assert "everything anew" in caplog.text
+        assert "gets all instances again" in caplog.text
         caplog.clear()
         await engine.send("acme", "a", Run.turn())
         await until_idle(mirror)

@@ -9,7 +9,9 @@ from scripts.layers import PAGE, exists, layers, purpose, written
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = PAGE.read_text(encoding="utf-8")
-FILES = sorted(set(re.findall(r"`((?:src|docs|tests|scripts|examples)/[\w./-]+)`", TEXT)))
+NAMED = set(re.findall(r"`((?:src|docs|tests|scripts|examples)/[\w./-]+)`", TEXT))
+SHORT = set(re.findall(r"`((?:statechart|store|engine|worker|outbox|api|telemetry|cli)/[\w./-]+)`", TEXT))
+FILES = sorted(NAMED | {f"src/headway/{name}" for name in SHORT})
 
 
 def test_the_table_of_layers_is_that_of_the_contract() -> None:

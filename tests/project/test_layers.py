@@ -22,7 +22,7 @@ LEGAL = {
     "statechart/drawings/dot.py": "",
     "statechart/explore/explore.py": "import headway.statechart.step.step",
     "statechart/scxml/document.py": "",
-    "statechart/upgrade/remap.py": "",
+    "statechart/upgrade/instance.py": "",
     "lifecycles/crawls/chart.py": "import headway.statechart.types",
     "lifecycles/interviews/chart.py": "",
     "testing/plugin.py": "import hypothesis, pytest\nimport headway.lifecycles.crawls.chart",

@@ -48,7 +48,6 @@ class Document(StrEnum):
     """What a chart can be exported as."""
 
     json = "json"
-    scxml = "scxml"
     table = "table"
 
 
@@ -127,7 +126,7 @@ def export(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Export a chart as a JSON document, as SCXML, or as Markdown tables."""
+    """Export a chart as a JSON document or as Markdown tables."""
     chosen = form or _by_suffix(output, Document) or Document.json
     _deliver(find(name), chosen, output)
 

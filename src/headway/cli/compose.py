@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.cli.failure import CommandError
 from headway.clock import milliseconds
-from headway.engine.announce import Announcer
+from headway.engine.nodes import Announcer
 from headway.engine.service import Component
 from headway.engine.tail import Tail
 from headway.errors import HeadwayError

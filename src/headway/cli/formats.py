@@ -12,7 +12,6 @@ from headway.statechart.drawings.dot import dot
 from headway.statechart.drawings.mermaid import mermaid
 from headway.statechart.drawings.tables import state_table, transition_table
 from headway.statechart.export import to_document
-from headway.statechart.scxml.writer import to_scxml
 
 
 class Form(NamedTuple):
@@ -38,7 +37,6 @@ def _tables(chart: Chart) -> str:
 
 FORMS = {
     "json": Form(".json", "application/json", _document),
-    "scxml": Form(".scxml", "application/scxml+xml", to_scxml),
     "table": Form(".md", "text/markdown", _tables),
     "mermaid": Form(".mmd", "text/vnd.mermaid", mermaid),
     "dot": Form(".dot", "text/vnd.graphviz", dot),

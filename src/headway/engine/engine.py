@@ -14,8 +14,8 @@ from typing import Any, Self
 from headway.codec import DEEPEST, decode, require_depth
 from headway.engine import arguments
 from headway.engine.batch import Batch
+from headway.engine.commit import Forwarding
 from headway.engine.facts import Given
-from headway.engine.forward import Forwarding
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
     DAY,
@@ -43,7 +43,7 @@ from headway.errors import (
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
-from headway.statechart.upgrade.remap import Before
+from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import Store
 from headway.store.queries import InstanceQuery
@@ -249,7 +249,7 @@ class Engine:
         snapshot = await self.get(tenant, instance)
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
-            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it names no event for it")
+            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it declares no cancel event")
         event = Event(name, by=by, reason=reason)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)
         order.keeps_refusals = keeps_refusals
@@ -264,14 +264,14 @@ class Engine:
         by: Actor = SYSTEM,
         reason: str | None = None,
         acted: dict[str, tuple[str, ...]] | None = None,
-        record: Before | None = None,
+        record: UpgradeRecord | None = None,
         expected_seq: int | None = None,
     ) -> Answer:
         """Change an instance to another version of its chart; with a `record`, back to where it was.
 
         Raises UpgradeError when it cannot be, and as `send` does.
         """
-        act = Upgrading(to, by, reason, acted or {}, record)
+        act = Upgrading(to=to, by=by, reason=reason, acted=acted or {}, record=record)
         return await self._ask(Order((tenant, instance), act, expected_seq=expected_seq))
 
     async def get(self, tenant: str, instance: str) -> Snapshot:
@@ -390,7 +390,7 @@ class Engine:
             try:
                 watcher(written)
             except Exception:
-                LOG.exception("someone who watches the engine failed")
+                LOG.exception("a watcher of the engine failed")
 
 
 def _check(order: Order) -> None:
@@ -399,18 +399,18 @@ def _check(order: Order) -> None:
     require_depth(body, DEEPEST + AROUND)
     size = len(body)
     if size > LARGEST_PAYLOAD:
-        raise TooLargeError(f"a call carries at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
+        raise TooLargeError(f"a call may carry at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
     if not all(order.key):
-        raise InputError("a tenant and an instance have a name")
+        raise InputError("tenant and instance must not be empty")
     if order.request_id == "":
-        raise InputError("a request id is not empty; leave it out to have none")
+        raise InputError("a request id must not be empty; leave it out instead")
     if isinstance(order.act, Creation):
         _check_new_name(order.key[1])
     names = "".join((*order.key, order.request_id or ""))
     if len(names) > LONGEST_NAME and max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
-        raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
+        raise TooLargeError(f"tenants, instances and request ids must have at most {LONGEST_NAME} characters")
     if "\0" in names:
-        raise InputError("tenants, instances and request ids hold no NUL character")
+        raise InputError("tenants, instances and request ids must not contain NUL characters")
 
 
 def _passes(order: Order) -> bool:
@@ -425,9 +425,9 @@ def _passes(order: Order) -> bool:
 def _check_new_name(name: str) -> None:
     """Children are named after their parents: there must be room, and nobody else may take such a name."""
     if len(name) > LONGEST_NEW_NAME:
-        raise TooLargeError(f"a new instance has a name of at most {LONGEST_NEW_NAME} characters")
+        raise TooLargeError(f"the name of a new instance must have at most {LONGEST_NEW_NAME} characters")
     if parent_named(name) is not None:
-        raise InputError(f"{name} is a name for a child, which only its parent gives")
+        raise InputError(f"{name} is reserved: names of this form are for children of another instance")
 
 
 def _tell(calls: Iterable[Call], failure: BaseException | None) -> None:

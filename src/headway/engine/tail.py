@@ -340,7 +340,7 @@ def cursor_text(cursor: Cursor) -> str:
 def cursor_of(text: str) -> Cursor:
     """The cursor that a text stands for; raises InputError."""
     if not CURSOR.fullmatch(text):
-        raise InputError("not a cursor: it reads as the one that came with an event")
+        raise InputError("not a cursor: use the one that came with an event")
     return Cursor(*map(int, text.split("-")))
 
 

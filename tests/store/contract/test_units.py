@@ -11,7 +11,7 @@ from headway.errors import StoreError
 from headway.store.port import Store
 from headway.store.queries import MessageQuery, WorkQuery
 from headway.store.rows import AskChange, AskClosing, InstanceRow
-from headway.store.unit import Changes, Reads
+from headway.store.unit import STORED, Changes, Reads
 from tests.store.contract.acts import KEY, Blind, Faulty, Transfer, found, writing
 from tests.store.contract.place import (
     ANY_TEXT,
@@ -168,6 +168,11 @@ class TestUnits:
         assert await is_empty(store)
         await store.run(writing(**EVERYTHING))
         assert await store.instances.get(KEY) == INSTANCE
+
+    def test_the_contract_knows_every_list_of_changes(self) -> None:
+        """Who adds a list says here what a store does with it."""
+        elsewhere = {"updated", "timers_gone", "work_versions", "work_gone", "asks_renewed"}
+        assert {*EVERYTHING} | elsewhere == {*STORED}
 
     async def test_a_unit_is_written_whole_or_not_at_all(self, store: Store) -> None:
         """When the last of its changes cannot be written, none of the others is."""

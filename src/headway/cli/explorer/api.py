@@ -296,7 +296,7 @@ async def go_back(session: Session, _request: Request) -> Refusal | None:
 def _open_work(session: Session, name: str) -> OpenWork:
     found = next((work for work in session.snapshot.work.values() if work.id == name), None)
     if found is None:
-        raise InputError(f"the work {name} is no longer wanted")
+        raise InputError(f"the work {name} is no longer open")
     return found
 
 

@@ -12,7 +12,7 @@ from headway.engine.lease import SoleService
 from headway.engine.service import Service
 from headway.node import Node
 from headway.outbox.destination import Destination
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
 from headway.testing.simulate.database import Link
@@ -59,7 +59,7 @@ class Process(Node):
             patience=0.5,
             monotonic=parts.loop.time,
         )
-        inner = (Instances(self.engine), *parts.destinations())
+        inner = (InstanceDestination(self.engine), *parts.destinations())
         self.relays = [Relay(self.engine, parts.record(each), lease=RELAY_LEASE) for each in inner]
         for service in self.services:
             if isinstance(service, Service):

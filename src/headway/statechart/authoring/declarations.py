@@ -42,13 +42,13 @@ def line_here(depth: int = 2) -> Line:
     return Line(frame.f_code.co_filename, frame.f_lineno)
 
 
-class Term:
+class Declaration:
     """What keeps the words that it does not know, for the reader to complain of."""
 
     unknown: Mapping[str, Never]
 
 
-class Retry(Term):
+class Retry(Declaration):
     """How work that failed is tried again: `Retry(times=5, base="2s", factor=2, cap="1m", jitter=0.3)`.
 
     `on` limits it to some error codes; the first retry that names a code, or none, applies.
@@ -81,7 +81,7 @@ class Retry(Term):
         return cls(0, on=codes)
 
 
-class AtMost(Term):
+class AtMost(Declaration):
     """A limit for all work of one key: `AtMost(2, of="crawl:{domain}")`, `AtMost(10, of="api", per="1m")`.
 
     `{field}` in the key is filled from the context, and `AtMost("{field}", of=...)` takes the number from
@@ -93,7 +93,7 @@ class AtMost(Term):
         self.most, self.of, self.per = most, of, per
 
 
-class Run(Term):
+class Run(Declaration):
     """Work with its limits: `Run("pay", timeout="60s", retry=Retry(3), errors=("declined",))`.
 
     `lost` is how often it is tried again because its host was lost, whatever errors it had. Unless it is
@@ -126,7 +126,7 @@ class Run(Term):
         self.timeout_code, self.lost_code, self.lost = timeout_code, lost_code, lost
 
 
-class Ask(Term):
+class Ask(Declaration):
     """A question to people: `Ask("manager", form=Verdict, deadline="2d", remind="1d", late="refuse")`.
 
     Transitions from the asking state that say no `by` are for the roles that are asked. With
@@ -150,7 +150,7 @@ class Ask(Term):
         self.escalate, self.late, self.delegate, self.shows = escalate or {}, late, delegate, shows
 
 
-class Upgrade(Term):
+class Upgrade(Declaration):
     """How living instances of an older version come to a new one: `Upgrade(states={"review": "check"})`.
 
     `states` says where an instance goes whose state is no longer there: to a state, to several (one in each

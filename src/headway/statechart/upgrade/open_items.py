@@ -1,4 +1,4 @@
-"""What an instance holds goes along when its chart changes: timers, questions and work, by the new rules.
+"""Open timers, asks and work of an instance, carried over to another version of its chart.
 
 The time already waited counts: a timer that another delay replaces is due that long after it was set, and
 what is overdue by then comes at once.
@@ -19,6 +19,7 @@ from headway.statechart.effects import CancelTimer, CancelWork, ClosedAsk, Renew
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import OpenAsk, OpenWork, Snapshot, Timer
 from headway.statechart.step.actions import Fault, as_delay, call, value_of
+from headway.statechart.step.asks import question
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.work import start_work
 from headway.statechart.tree import Node
@@ -30,7 +31,7 @@ PLACED = ("handler", "queue")
 """What of a state's work decides who does it: an attempt that began otherwise is not finished by others."""
 
 
-class Passage(Scratch):
+class InstanceUpgrade(Scratch):
     """One instance on its way from one version of a chart to another: what it was, and what has become of it.
 
     `came` tells from which old state each new one came; `draft` is the instance as the new chart sees it.
@@ -87,15 +88,15 @@ class Alarm(NamedTuple):
     rank: int = 0
 
 
-def carry(passage: Passage) -> None:
+def carry_over(upgrade: InstanceUpgrade) -> None:
     """Bring along what is open."""
-    draft = passage.draft
-    draft.work = _carried_work(passage)
-    for node, was in passage.states():
+    draft = upgrade.draft
+    draft.work = _carried_work(upgrade)
+    for node, was in upgrade.states():
         if node.model.ask is not None and (was is None or was.model.ask is None):
-            passage.fresh.add(node.id)
-    draft.timers = _carried_timers(passage)
-    draft.asks = _carried_asks(passage)
+            upgrade.fresh.add(node.id)
+    draft.timers = _carried_timers(upgrade)
+    draft.asks = _carried_asks(upgrade)
 
 
 @lru_cache(MOST_NODES)
@@ -132,31 +133,31 @@ def _declared(node: Node) -> Iterator[Alarm]:
         yield Alarm(f"escalate:{','.join(each.roles)}", f"escalate.{node.id}", each.after, index)
 
 
-def _before(passage: Passage, was: Node | None) -> dict[str, Alarm]:
+def _before(upgrade: InstanceUpgrade, was: Node | None) -> dict[str, Alarm]:
     """The timers of the old state, by what they are called in the new one."""
     if was is None:
         return {}
-    return {_renamed_key(passage, alarm.key): alarm for alarm in _alarms(was)}
+    return {_renamed_key(upgrade, alarm.key): alarm for alarm in _alarms(was)}
 
 
-def _renamed_key(passage: Passage, key: str) -> str:
+def _renamed_key(upgrade: InstanceUpgrade, key: str) -> str:
     kind, _, name = key.partition(":")
-    return f"after:{timer_now(passage.rule, name)}" if kind == "after" else key
+    return f"after:{timer_now(upgrade.rule, name)}" if kind == "after" else key
 
 
-def _carried_timers(passage: Passage) -> dict[str, Timer]:
-    timers = {key: timer for key, timer in passage.snapshot.timers.items() if timer.state is None}
-    for node, was in passage.states():
-        before = _before(passage, was)
+def _carried_timers(upgrade: InstanceUpgrade) -> dict[str, Timer]:
+    timers = {key: timer for key, timer in upgrade.snapshot.timers.items() if timer.state is None}
+    for node, was in upgrade.states():
+        before = _before(upgrade, was)
         for alarm in _alarms(node):
             earlier = before.get(alarm.key)
             try:
                 if earlier is None:
-                    timers |= _new(passage, node, alarm)
+                    timers |= _new(upgrade, node, alarm)
                 elif was is not None:
-                    timers |= _kept(passage, node, was, (earlier, alarm))
+                    timers |= _kept(upgrade, node, was, (earlier, alarm))
             except (Fault, Veto, OverflowError) as error:
-                passage.problems.append(f"the delay of {alarm.event} cannot be told: {error}")
+                upgrade.problems.append(f"the delay of {alarm.event} cannot be told: {error}")
     return timers
 
 
@@ -170,41 +171,41 @@ def _pending(snapshot: Snapshot, state: str, alarm: Alarm) -> tuple[str, Timer] 
     return found[alarm.rank] if alarm.rank < len(found) else None
 
 
-def _kept(passage: Passage, node: Node, was: Node, alarms: tuple[Alarm, Alarm]) -> dict[str, Timer]:
+def _kept(upgrade: InstanceUpgrade, node: Node, was: Node, alarms: tuple[Alarm, Alarm]) -> dict[str, Timer]:
     """A timer under the new chart; one that is not set any more has come already, and does not come again."""
     earlier, alarm = alarms
-    found = _pending(passage.snapshot, was.id, earlier)
+    found = _pending(upgrade.snapshot, was.id, earlier)
     if found is None:
         return {}
     key, timer = found
     due = timer.due
     if earlier.wait != alarm.wait:
         fixed = isinstance(earlier.wait, int)
-        set_at = due - timedelta(milliseconds=earlier.wait) if fixed else passage.since(node)  # type: ignore[arg-type]  # a number
-        due = _due(passage, alarm, set_at)
+        set_at = due - timedelta(milliseconds=earlier.wait) if fixed else upgrade.since(node)  # type: ignore[arg-type]  # a number
+        due = _due(upgrade, alarm, set_at)
     return {key: replace(timer, due=due, event=alarm.event, state=node.id, data=alarm.data)}
 
 
-def _new(passage: Passage, node: Node, alarm: Alarm) -> dict[str, Timer]:
+def _new(upgrade: InstanceUpgrade, node: Node, alarm: Alarm) -> dict[str, Timer]:
     """A timer that the old chart did not set: it counts from when its state was entered, or its ask put."""
     of_ask = not alarm.key.startswith("after:")
-    if of_ask and node.id not in passage.fresh and _came_from(passage, node) not in passage.snapshot.asks:
+    if of_ask and node.id not in upgrade.fresh and _came_from(upgrade, node) not in upgrade.snapshot.asks:
         return {}  # the question is answered
-    begun = passage.now if of_ask and node.id in passage.fresh else passage.since(node)
-    timer = Timer(due=_due(passage, alarm, begun), event=alarm.event, state=node.id, data=alarm.data)
-    return {passage.identify(): timer}
+    begun = upgrade.now if of_ask and node.id in upgrade.fresh else upgrade.since(node)
+    timer = Timer(due=_due(upgrade, alarm, begun), event=alarm.event, state=node.id, data=alarm.data)
+    return {upgrade.identify(): timer}
 
 
-def _came_from(passage: Passage, node: Node) -> str:
-    return passage.came.get(node.id, "")
+def _came_from(upgrade: InstanceUpgrade, node: Node) -> str:
+    return upgrade.came.get(node.id, "")
 
 
-def _due(passage: Passage, alarm: Alarm, begun: datetime) -> datetime:
-    wait = timedelta(milliseconds=_wait(passage.draft, alarm.wait))
+def _due(upgrade: InstanceUpgrade, alarm: Alarm, begun: datetime) -> datetime:
+    wait = timedelta(milliseconds=_wait(upgrade.draft, alarm.wait))
     if alarm.repeats and wait:
-        passed = max(passage.now - begun, timedelta()) // wait
+        passed = max(upgrade.now - begun, timedelta()) // wait
         return begun + (passed + 1) * wait
-    return max(begun + wait, passage.now)
+    return max(begun + wait, upgrade.now)
 
 
 def _wait(draft: Draft, wait: int | model.Condition) -> int:
@@ -215,34 +216,36 @@ def _wait(draft: Draft, wait: int | model.Condition) -> int:
     return as_delay(draft, value_of(draft, wait.text))
 
 
-def _carried_asks(passage: Passage) -> dict[str, OpenAsk]:
+def _carried_asks(upgrade: InstanceUpgrade) -> dict[str, OpenAsk]:
     asks = {}
-    for node, was in passage.states():
+    for node, was in upgrade.states():
         ask = node.model.ask
         if ask is None:
             continue
-        if node.id in passage.fresh:
-            deadline = _deadline(passage, node)
-            asks[node.id] = OpenAsk(passage.identify(), ask.roles, deadline, since=passage.now)
-        elif was is not None and was.id in passage.snapshot.asks:
-            asks[node.id] = _carried_ask(passage, node, was, ask)
+        if node.id in upgrade.fresh:
+            deadline = _deadline(upgrade, node)
+            asks[node.id] = OpenAsk(
+                id=upgrade.identify(), roles=ask.roles, deadline=deadline, since=upgrade.now
+            )
+        elif was is not None and was.id in upgrade.snapshot.asks:
+            asks[node.id] = _carried_ask(upgrade, node, was, ask)
     return asks
 
 
-def _carried_ask(passage: Passage, node: Node, was: Node, ask: model.Ask) -> OpenAsk:
+def _carried_ask(upgrade: InstanceUpgrade, node: Node, was: Node, ask: model.Ask) -> OpenAsk:
     """The same question: its id and who holds it stay; whom it is for and until when, the new chart says."""
-    held = passage.snapshot.asks[was.id]
-    before = _before(passage, was)
+    held = upgrade.snapshot.asks[was.id]
+    before = _before(upgrade, was)
     escalated = [
         role
         for each in ask.escalate
         if (earlier := before.get(f"escalate:{','.join(each.roles)}")) is not None
-        and _pending(passage.snapshot, was.id, earlier) is None
+        and _pending(upgrade.snapshot, was.id, earlier) is None
         for role in each.roles
     ]
     roles = tuple(dict.fromkeys((*ask.roles, *escalated)))
     roles = held.roles if set(roles) == set(held.roles) else roles
-    deadline = _deadline(passage, node)
+    deadline = _deadline(upgrade, node)
     if deadline is None and ask.deadline is not None:
         deadline = held.deadline  # it has passed, and the chart chose to stay
     if set(held.roles) - set(roles):
@@ -250,31 +253,31 @@ def _carried_ask(passage: Passage, node: Node, was: Node, ask: model.Ask) -> Ope
     return replace(held, roles=roles, deadline=deadline)
 
 
-def _deadline(passage: Passage, node: Node) -> datetime | None:
+def _deadline(upgrade: InstanceUpgrade, node: Node) -> datetime | None:
     event = f"deadline.{node.id}"
-    return next((timer.due for timer in passage.draft.timers.values() if timer.event == event), None)
+    return next((timer.due for timer in upgrade.draft.timers.values() if timer.event == event), None)
 
 
-def _carried_work(passage: Passage) -> dict[str, OpenWork]:
-    found = {node.id: _carried(passage, node, was) for node, was in passage.states() if node.model.run}
+def _carried_work(upgrade: InstanceUpgrade) -> dict[str, OpenWork]:
+    found = {node.id: _carried(upgrade, node, was) for node, was in upgrade.states() if node.model.run}
     return {state: work for state, work in found.items() if work is not None}
 
 
-def _carried(passage: Passage, node: Node, was: Node | None) -> OpenWork | None:
+def _carried(upgrade: InstanceUpgrade, node: Node, was: Node | None) -> OpenWork | None:
     run, ran = node.model.run, was.model.run if was is not None else None
     assert run is not None
-    held = passage.snapshot.work.get(was.id) if was is not None else None
+    held = upgrade.snapshot.work.get(was.id) if was is not None else None
     if ran is not None and held is None:
         return None  # it is done, and the state was not left
-    if node.id in passage.rule.restarts:
-        return OpenWork(passage.identify()) if held is None else OpenWork(held.id, held.attempt + 1)
+    if node.id in upgrade.rule.restarts:
+        return OpenWork(upgrade.identify()) if held is None else OpenWork(held.id, held.attempt + 1)
     if held is None or ran is None:
-        passage.problems.append(f'{node.id} now runs {run.handler}: say restarts="{node.id}" to begin it')
+        upgrade.problems.append(f'{node.id} now runs {run.handler}: say restarts="{node.id}" to begin it')
         return None
     changed = [word for word in PLACED if getattr(run, word) != getattr(ran, word)]
     if changed:
         said = " and ".join(f"{word} {getattr(ran, word)}" for word in changed)
-        passage.problems.append(
+        upgrade.problems.append(
             f'the work of {node.id} was begun with {said}: say restarts="{node.id}" to begin it anew'
         )
     return held if run.retry == ran.retry else replace(held, failures=_failures(ran, run, held))
@@ -286,18 +289,22 @@ def _failures(ran: model.Run, run: model.Run, held: OpenWork) -> dict[str, int]:
     return {str(index): counts[policy.on] for index, policy in enumerate(run.retry) if policy.on in counts}
 
 
-def follow(draft: Draft, before: Snapshot, old: Chart, came: Mapping[str, str]) -> None:
+def add_effects(draft: Draft, before: Snapshot, old: Chart, came: Mapping[str, str]) -> None:
     """The effects by which the world follows: what the instance holds now that it did not hold so before."""
     for key, timer in draft.timers.items():
         if before.timers.get(key) != timer:
-            draft.effects.append(SetTimer(draft.identify(), key, timer.due, timer.event, timer.state))
+            draft.effects.append(
+                SetTimer(id=draft.identify(), timer=key, due=timer.due, event=timer.event, state=timer.state)
+            )
     for key in before.timers.keys() - draft.timers.keys():
         draft.effects.append(CancelTimer(draft.identify(), key))
     _follow_work(draft, before.work)
     asked = {ask.id for ask in draft.asks.values()}
     for ask in before.asks.values():
         if ask.id not in asked:
-            draft.effects.append(ClosedAsk(draft.identify(), ask.id, draft.event.name, draft.event.by.id))
+            draft.effects.append(
+                ClosedAsk(id=draft.identify(), ask=ask.id, event=draft.event.name, by=draft.event.by.id)
+            )
     for state, ask in draft.asks.items():
         was = came.get(state, "")
         if before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state):
@@ -329,14 +336,10 @@ def _renewed(draft: Draft, node: Node, held: OpenAsk) -> RenewedAsk:
     return RenewedAsk(
         id=draft.identify(),
         ask=held.id,
-        state=node.id,
         roles=held.roles,
-        answers=node.answers,
-        opened_at=held.since or draft.since[node.id],
-        form=ask.form,
         deadline=held.deadline,
-        shows=draft.tell(ask.shows),
-        schema=draft.chart.model.schemas.get(ask.form or ""),
+        opened_at=held.since or draft.since[node.id],
+        **question(draft, node, ask),
         claimed_by=held.claimed_by,
         claimed_until=held.claimed_until,
         delegated_to=held.delegated_to,

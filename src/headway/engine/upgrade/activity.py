@@ -1,22 +1,21 @@
-"""What an instance has done so far, read line by line; what stays of it does not grow with the lines."""
+"""The activity of an instance: who did what, and how often. Read line by line, in constant memory."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 from headway.codec import decode
 from headway.engine.upgrade.versions import Versions, lines_of
-from headway.statechart.upgrade.remap import UNDO, UPGRADE, Before
+from headway.statechart.snapshot import DELEGATE, AskDelegation
+from headway.statechart.upgrade.instance import UNDO, UPGRADE, UpgradeRecord
 from headway.statechart.upgrade.replay import MANY, Turn
 from headway.store.port import Store
 from headway.store.rows import HistoryRow, Key
 
-DELEGATE = "ask.delegate"
 Acted = dict[str, tuple[str, ...]]
 
 
-class Past:
+class Activity:
     """Who did what, and which turns were taken how often, in the words of the version of the last line.
 
     An upgrade among the lines gives all before it its new names, and its taking back the old ones again.
@@ -32,7 +31,7 @@ class Past:
     def add(self, line: HistoryRow) -> None:
         """One line more; raises UnknownChartError when nobody knows its version."""
         if line.event == line.transition == UPGRADE and line.data is not None:
-            record = decode(Before, line.data)
+            record = decode(UpgradeRecord, line.data)
             self._before = self.acted, self.turns
             self._rename(record.version, record.to)
         elif line.event == line.transition == UNDO:
@@ -51,7 +50,7 @@ class Past:
     def _follow_delegation(self, line: HistoryRow) -> None:
         """Keep in whose place somebody may act: lines say who delegated, and not by whose right one acted."""
         if line.transition == DELEGATE and self._versions.allows_stand_ins(line.version):
-            to = decode(dict[str, Any], line.data or "{}").get("to", "")
+            to = decode(AskDelegation, line.data or "{}").to
             _note_who(self._delegated_by, to, line.actor, *self._delegated_by.get(line.actor, ()))
         elif line.before != line.after:
             self._delegated_by = {}
@@ -72,12 +71,12 @@ def _note_who(acted: Acted, name: str, *who: str) -> None:
     acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), *who)))
 
 
-async def past_of(store: Store, key: Key, versions: Versions) -> Past:
+async def activity_of(store: Store, key: Key, versions: Versions) -> Activity:
     """What an instance has done; raises UnknownChartError."""
-    past = Past(versions)
+    activity = Activity(versions)
     async for line in lines_of(store, key):
-        past.add(line)
-    return past
+        activity.add(line)
+    return activity
 
 
 async def acted_anew(store: Store, key: Key, version: int, versions: Versions) -> Acted:
@@ -85,5 +84,5 @@ async def acted_anew(store: Store, key: Key, version: int, versions: Versions) -
     watched = versions.watched_anew(version)
     if not watched:
         return {}
-    past = await past_of(store, key, versions)
-    return {name: who for name, who in past.acted.items() if name in watched}
+    activity = await activity_of(store, key, versions)
+    return {name: who for name, who in activity.acted.items() if name in watched}

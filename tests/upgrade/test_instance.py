@@ -38,7 +38,7 @@ from headway.statechart.snapshot import (
     work_lost,
 )
 from headway.statechart.upgrade.assessment import Outlook, outlook
-from headway.statechart.upgrade.remap import Before, restore, watched_anew
+from headway.statechart.upgrade.instance import UpgradeRecord, restore_snapshot, watched_anew
 from headway.testing import FakeClock
 from tests.upgrade.lives import (
     ANN,
@@ -612,9 +612,9 @@ def test_an_upgrade_is_taken_back_exactly() -> None:
     life = Life(Expense, {"amount": 3}).send("submit", by=ANN)
     life.clock.advance("5h")
     done = moved(life, Renamed)
-    line = decode(Before, encode(done.history[0].data))
+    line = decode(UpgradeRecord, encode(done.history[0].data))
     stored = from_data(Snapshot, to_data(done.snapshot))
-    back = restore(Expense.chart, Renamed.chart, stored, life.clock.now(), record=line)
+    back = restore_snapshot(Expense.chart, Renamed.chart, stored, life.clock.now(), record=line)
     assert replace(back.snapshot, seq=life.snapshot.seq) == life.snapshot
     assert back.history[0].event == "chart.undo"
 
@@ -624,8 +624,8 @@ def test_work_that_an_upgrade_began_anew_is_begun_once_more_when_it_is_taken_bac
     life = Life(Expense).send("submit", by=ANN).send("approve", by=BOB)
     ruled = with_rule(Unruly, Upgrade(states={"review": "check"}, restarts="paying"))
     done = moved(life, ruled)
-    record = decode(Before, encode(done.history[0].data))
-    back = restore(Expense.chart, chart_of(ruled), done.snapshot, life.clock.now(), record=record)
+    record = decode(UpgradeRecord, encode(done.history[0].data))
+    back = restore_snapshot(Expense.chart, chart_of(ruled), done.snapshot, life.clock.now(), record=record)
     [begun] = [effect for effect in back.effects if isinstance(effect, StartWork)]
     assert (begun.handler, begun.attempt) == ("pay", 3)
 

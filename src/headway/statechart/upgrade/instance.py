@@ -1,4 +1,4 @@
-"""`remap`: an instance of one version of a chart becomes one of another. Pure; nothing is done twice or lost.
+"""Upgrade of one instance to another version of its chart. Pure; nothing is done twice or lost.
 
 No entry or exit action runs: the instance has been where it is all along, under another name. What follows
 by itself under the new chart (eventless transitions) does follow.
@@ -16,8 +16,8 @@ from headway.errors import HeadwayError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent
-from headway.statechart.marks import told_error
 from headway.statechart.refusal import Veto
+from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step.actions import Fault
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
@@ -25,14 +25,14 @@ from headway.statechart.step.moves import computed_status, end
 from headway.statechart.step.step import Step, in_utc, settle, status_of
 from headway.statechart.tree import Arc, Node
 from headway.statechart.types import Mismatch
-from headway.statechart.upgrade.carry import Passage, carry, follow
+from headway.statechart.upgrade.open_items import InstanceUpgrade, add_effects, carry_over
 from headway.statechart.upgrade.renaming import Renaming, rule_for
 
 UPGRADE, UNDO = "chart.upgrade", "chart.undo"
 """What lines of history call it; nobody outside can send events of such names."""
 
 
-class Gap(Value):
+class UpgradeGap(Value):
     """Why an instance cannot become one of the new version: what it would take a rule to decide."""
 
     instance: str
@@ -43,7 +43,7 @@ class Gap(Value):
         return f"{self.instance}: {'; '.join(self.problems)}"
 
 
-class Before(Value):
+class UpgradeRecord(Value):
     """What an upgrade has changed, as its line of history keeps it: enough to take it back."""
 
     version: int
@@ -54,7 +54,7 @@ class Before(Value):
 Acted = Mapping[str, tuple[str, ...]]
 
 
-def remap(
+def upgrade_snapshot(
     old: Chart,
     new: Chart,
     snapshot: Snapshot,
@@ -65,7 +65,7 @@ def remap(
     acted: Acted = NOTHING,
     by: Actor = SYSTEM,
     reason: str | None = None,
-) -> Step | Gap:
+) -> Step | UpgradeGap:
     """The instance as one of the new version, by the rule that the new chart declares.
 
     `born` is when its life began, `acted` who did what the new chart wants to know and the old one did not
@@ -76,23 +76,23 @@ def remap(
     new.require_bound()
     event = Event(UPGRADE, by=by, reason=reason)
     problems: list[str] = []
-    passage = None
+    upgrade = None
     try:
-        passage = _passage(
+        upgrade = _instance_upgrade(
             old, new, snapshot, event=event, now=in_utc(now), born=born, facts=facts, problems=problems
         )
-        if passage is not None:
-            carry(passage)
+        if upgrade is not None:
+            carry_over(upgrade)
     except (Fault, Veto, HeadwayError) as error:
         problems.append(str(error))
-    if passage is None or problems or passage.problems:
-        said = [*problems, *(passage.problems if passage else ())]
-        return Gap(snapshot.instance, tuple(dict.fromkeys(said)))
-    passage.draft.acted = _acted(passage, acted)
+    if upgrade is None or problems or upgrade.problems:
+        said = [*problems, *(upgrade.problems if upgrade else ())]
+        return UpgradeGap(snapshot.instance, tuple(dict.fromkeys(said)))
+    upgrade.draft.acted = _acted(upgrade, acted)
     try:
-        return _finished(passage)
+        return _finished(upgrade)
     except (Fault, Veto) as error:
-        return Gap(snapshot.instance, (f"what would follow by itself fails: {error}",))
+        return UpgradeGap(snapshot.instance, (f"what would follow by itself fails: {error}",))
 
 
 def watched_anew(old: Chart, new: Chart) -> frozenset[str]:
@@ -104,7 +104,7 @@ def watched_anew(old: Chart, new: Chart) -> frozenset[str]:
     return frozenset(named - {name for row in old.model.transitions for name in row.distinct_from})
 
 
-def _passage(
+def _instance_upgrade(
     old: Chart,
     new: Chart,
     snapshot: Snapshot,
@@ -114,7 +114,7 @@ def _passage(
     born: datetime | None,
     facts: Mapping[str, Any],
     problems: list[str],
-) -> Passage | None:
+) -> InstanceUpgrade | None:
     """The instance where it will stand, without what it holds; None when nobody says where that is."""
     rule = rule_for(new, snapshot.version)
     context = _context(old, new, snapshot, problems)
@@ -128,10 +128,18 @@ def _passage(
     draft = draft_of(new, replace(base, states=states), event, now, facts=facts)
     above = _came_above(old, draft.active, rule, came)
     draft.since = {node.id: _since(snapshot, node, above, draft) for node in draft.active}
-    passage = Passage(old, new, rule, snapshot, draft, born or min(draft.since.values()), above)
-    draft.memory = _memory(passage)
-    draft.votes = _votes(passage)
-    return passage
+    upgrade = InstanceUpgrade(
+        old=old,
+        new=new,
+        rule=rule,
+        snapshot=snapshot,
+        draft=draft,
+        born=born or min(draft.since.values()),
+        came=above,
+    )
+    draft.memory = _memory(upgrade)
+    draft.votes = _votes(upgrade)
+    return upgrade
 
 
 def _context(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, Any]:
@@ -177,7 +185,9 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
             if node is None or not node.atomic:
                 problems.append(_homeless(state, name, node))
             elif node.kind == "final" and old.nodes[state].kind != "final":
-                problems.append(f"{state} goes to {name}, which is final: a life ends by an event")
+                problems.append(
+                    f"{state} goes to {name}, which is final: an instance ends by an event, not by an upgrade"
+                )
             else:
                 came.setdefault(name, state)
     if not problems and not new.computed:
@@ -238,29 +248,29 @@ def _since(snapshot: Snapshot, node: Node, came: Mapping[str, str], draft: Draft
     return min((snapshot.since[was] for was in inside if was in snapshot.since), default=draft.now)
 
 
-def _memory(passage: Passage) -> dict[str, tuple[str, ...]]:
+def _memory(upgrade: InstanceUpgrade) -> dict[str, tuple[str, ...]]:
     """What history states remember, by the new names."""
     kept = {}
-    for name, states in passage.snapshot.memory.items():
-        [history] = _renamed(passage, [name]) or [name]
-        node = passage.new.nodes.get(history)
+    for name, states in upgrade.snapshot.memory.items():
+        [history] = _renamed(upgrade, [name]) or [name]
+        node = upgrade.new.nodes.get(history)
         if node is None or node.kind not in {"shallow", "deep"}:
             continue
-        remembered = _renamed(passage, states)
-        gone = [state for state in remembered if not _may_remember(passage.new, node, state)]
+        remembered = _renamed(upgrade, states)
+        gone = [state for state in remembered if not _may_remember(upgrade.new, node, state)]
         if gone:
             said = f"{history} remembers {', '.join(gone)}, which is not there any more"
-            passage.problems.append(f'{said}: say states={{"{gone[0]}": ...}}')
+            upgrade.problems.append(f'{said}: say states={{"{gone[0]}": ...}}')
         kept[history] = tuple(remembered)
     return kept
 
 
-def _renamed(passage: Passage, names: Iterable[str]) -> list[str]:
+def _renamed(upgrade: InstanceUpgrade, names: Iterable[str]) -> list[str]:
     found: list[str] = []
     for name in names:
-        to = passage.rule.states.get(name, (name,))
+        to = upgrade.rule.states.get(name, (name,))
         if isinstance(to, model.Named):
-            to = _chosen(passage.old, passage.new, to, passage.snapshot)
+            to = _chosen(upgrade.old, upgrade.new, to, upgrade.snapshot)
         found += to
     return list(dict.fromkeys(found))
 
@@ -272,16 +282,16 @@ def _may_remember(new: Chart, history: Node, state: str) -> bool:
     return node.atomic if history.kind == "deep" else node.parent is parent
 
 
-def _votes(passage: Passage) -> dict[str, dict[str, str]]:
+def _votes(upgrade: InstanceUpgrade) -> dict[str, dict[str, str]]:
     """Votes that were given for the same thing; where other votes are wanted now, people vote again."""
-    before = {arc.ballot: arc for arc in passage.old.arcs}
-    origin = {was: name for name, was in passage.came.items()}
-    ballots = {arc.ballot: arc for arc in passage.new.arcs}
+    before = {arc.ballot: arc for arc in upgrade.old.arcs}
+    origin = {was: name for name, was in upgrade.came.items()}
+    ballots = {arc.ballot: arc for arc in upgrade.new.arcs}
     kept = {}
-    for ballot, cast in passage.snapshot.votes.items():
+    for ballot, cast in upgrade.snapshot.votes.items():
         state, _, name = ballot.partition("/")
         name, slash, number = name.partition("/")
-        ballot_now = f"{origin.get(state, state)}/{passage.renamed(name)}{slash}{number}"
+        ballot_now = f"{origin.get(state, state)}/{upgrade.renamed(name)}{slash}{number}"
         arc, was = ballots.get(ballot_now), before.get(ballot)
         if arc is not None and was is not None and _wanted(arc) == _wanted(was):
             kept[ballot_now] = cast
@@ -292,27 +302,27 @@ def _wanted(arc: Arc) -> tuple[object, ...]:
     return arc.by, arc.model.quorum, arc.model.countersign
 
 
-def _acted(passage: Passage, further: Acted) -> dict[str, tuple[str, ...]]:
-    renaming = Renaming(passage.old, passage.new)
+def _acted(upgrade: InstanceUpgrade, further: Acted) -> dict[str, tuple[str, ...]]:
+    renaming = Renaming(upgrade.old, upgrade.new)
     acted: dict[str, tuple[str, ...]] = {}
-    for known in (passage.snapshot.acted, further):
+    for known in (upgrade.snapshot.acted, further):
         for name, who in known.items():
             key = renaming.event(name)
             acted[key] = tuple(dict.fromkeys((*acted.get(key, ()), *who)))
     return acted
 
 
-def _finished(passage: Passage) -> Step:
-    draft, before = passage.draft, passage.snapshot
+def _finished(upgrade: InstanceUpgrade) -> Step:
+    draft, before = upgrade.draft, upgrade.snapshot
     event = draft.event
     draft.row(UPGRADE, before.states, event)
-    follow(draft, before, passage.old, passage.came)
+    add_effects(draft, before, upgrade.old, upgrade.came)
     settle(draft)
     if draft.ended:
         end(draft)
-    _report(draft, passage.old, before)
+    _report(draft, upgrade.old, before)
     after = draft.snapshot()
-    data = to_data(Before(before.version, after.version, changed(before, after)))
+    data = to_data(UpgradeRecord(before.version, after.version, changed(before, after)))
     rows = [replace(draft.rows[0], data=data), *draft.rows[1:]]
     return Step(after, tuple(rows), tuple(draft.effects))
 
@@ -331,16 +341,18 @@ def _report(draft: Draft, chart: Chart, before: Snapshot) -> None:
     parent, was, now = before.parent, status_of(chart, before.states), draft.active[0].top.id
     errors = draft.counters.get("errors", 0) - before.counters.get("errors", 0)
     if parent is not None and (was != now or errors):
-        draft.effects.append(ReportToParent(draft.identify(), parent, was, now, errors))
+        draft.effects.append(
+            ReportToParent(id=draft.identify(), parent=parent, before=was, after=now, errors=errors)
+        )
 
 
-def restore(
+def restore_snapshot(
     old: Chart,
     new: Chart,
     snapshot: Snapshot,
     now: datetime,
     *,
-    record: Before,
+    record: UpgradeRecord,
     by: Actor = SYSTEM,
     reason: str | None = None,
 ) -> Step:
@@ -358,7 +370,7 @@ def restore(
     draft.row(UNDO, snapshot.states, event)
     states = {ask.id: state for state, ask in snapshot.asks.items()}
     came = {state: states.get(ask.id, "") for state, ask in was.asks.items()}
-    follow(draft, snapshot, new, came)
+    add_effects(draft, snapshot, new, came)
     _report(draft, new, snapshot)
     return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects))
 

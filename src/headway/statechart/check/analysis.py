@@ -1,4 +1,4 @@
-"""What all checks look at: the chart, what its exploration found, and what its graph alone allows."""
+"""The analysis that all checks read: the chart, its exploration, and what the graph alone allows."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from headway.statechart.tree import ANY, HISTORY, Arc, Node, descriptor, entry_s
 MOST_PAIRS = 100_000
 
 
-class Evidence:
-    """A chart with all that is known about it."""
+class Analysis:
+    """A chart, its exploration, and what follows from both."""
 
     def __init__(
         self, chart: Chart, explored: Exploration, handlers: Collection[str] | None, limit: int

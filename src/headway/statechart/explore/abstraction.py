@@ -1,4 +1,4 @@
-"""A chart's double for exploration: what depends on data asks an oracle, which tries every answer."""
+"""An abstract chart for exploration: what depends on data becomes a choice, and every choice is tried."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ MOST_ROWS = 100
 OWN_ADDRESS = frozenset({None, "", "#_internal"})
 
 
-class Oracle:
-    """Answers from a script, then with the first option; keeps what it was asked, so that all is tried."""
+class Choices:
+    """The choices of one step: from a script, then the first option; kept, so that every one is tried."""
 
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
         self.most_rows = most_rows
@@ -62,7 +62,7 @@ class Oracle:
             raise Veto("runaway", f"more than {self.most_rows} transitions follow from one step")
 
     def guard(self, arc: int, condition: str, *, once: bool = False) -> Function:
-        """A guard that says yes or no as the oracle will have it; once: no to a row that has just fired."""
+        """A guard that says yes or no by choice; `once`: no to a row that has just fired."""
 
         def answer(view: View) -> bool:
             if once and self.fired[-1:] == [arc]:
@@ -75,19 +75,19 @@ class Oracle:
         return answer
 
 
-class Doubling:
-    """Makes the double of one chart."""
+class Abstraction:
+    """Makes the abstract chart of one chart."""
 
-    def __init__(self, chart: Chart, oracle: Oracle, facts: Facts) -> None:
+    def __init__(self, chart: Chart, choices: Choices, facts: Facts) -> None:
         self.original = chart
-        self.oracle = oracle
+        self.choices = choices
         self.facts = facts
         self.functions: dict[str, Function] = {}
 
     def chart(self) -> Chart:
-        """The same states and rows; guards are the oracle's, and actions do only what exploration keeps."""
+        """The same states and rows; guards are choices, and actions do only what exploration keeps."""
         whole = self.original.model
-        double = replace(
+        abstract = replace(
             whole,
             states=tuple(self._state(state) for state in whole.states),
             transitions=tuple(self._row(index, row) for index, row in enumerate(whole.transitions)),
@@ -99,7 +99,7 @@ class Doubling:
             max_depth=1_000,
             max_children=None,
         )
-        return Chart(double, self.functions)
+        return Chart(abstract, self.functions)
 
     def _state(self, state: model.State) -> model.State:
         return replace(
@@ -127,7 +127,7 @@ class Doubling:
 
     def _mark(self, index: int) -> model.Call:
         """An action that only says that this row fired."""
-        return self._register(f"row {index}", lambda _view: self.oracle.mark(index))
+        return self._register(f"row {index}", lambda _view: self.choices.mark(index))
 
     def _register(self, name: str, function: Function) -> model.Call:
         self.functions[name] = function
@@ -138,7 +138,7 @@ class Doubling:
             return condition
         text = condition.name if isinstance(condition, model.Named) else condition.text
         name = f"guard {index}: {text}"
-        self.functions[name] = self.oracle.guard(index, text, once=once)
+        self.functions[name] = self.choices.guard(index, text, once=once)
         return model.Named(name=name)
 
     def decides(self, text: str | None) -> bool:
@@ -157,111 +157,111 @@ class Doubling:
         return () if keep is None else keep(self, action)
 
     def asking(self, options: list[Actions]) -> Actions:
-        """One action that does one of several things, as the oracle will have it."""
+        """One action that does one of several things, by choice."""
         name = f"choice {len(self.functions)}"
-        oracle = self.oracle
+        choices = self.choices
 
         def choose(view: View) -> Actions:
-            return options[oracle.choose((name, view.event.name, view.states), len(options))]
+            return options[choices.choose((name, view.event.name, view.states), len(options))]
 
         return (self._register(name, choose),)
 
 
-def _unknown_call(doubling: Doubling, _action: model.Call) -> Actions:
+def _unknown_call(abstraction: Abstraction, _action: model.Call) -> Actions:
     """A Python action may write what no declared action writes, and create children nobody else creates."""
-    unowned = doubling.facts.unowned
-    written = tuple(action for name in sorted(unowned) for action in _anything(doubling, name, keep=True))
-    return (*written, *(_children(doubling) if doubling.facts.spawned_by_functions else ()))
+    unowned = abstraction.facts.unowned
+    written = tuple(action for name in sorted(unowned) for action in _anything(abstraction, name, keep=True))
+    return (*written, *(_children(abstraction) if abstraction.facts.spawned_by_functions else ()))
 
 
-def _anything(doubling: Doubling, name: str, *, keep: bool = False) -> Actions:
-    values = doubling.facts.candidates.get(name, ())
+def _anything(abstraction: Abstraction, name: str, *, keep: bool = False) -> Actions:
+    values = abstraction.facts.candidates.get(name, ())
     options: list[Actions] = [(model.Put(values={name: value}),) for value in values]
-    return doubling.asking([()] * keep + options) if options else ()
+    return abstraction.asking([()] * keep + options) if options else ()
 
 
-def _put(doubling: Doubling, action: model.Put) -> Actions:
-    values = {name: value for name, value in action.values.items() if name in doubling.facts.names}
+def _put(abstraction: Abstraction, action: model.Put) -> Actions:
+    values = {name: value for name, value in action.values.items() if name in abstraction.facts.names}
     return (model.Put(values=values),) if values else ()
 
 
-def _assign(doubling: Doubling, action: model.Assign) -> Actions:
+def _assign(abstraction: Abstraction, action: model.Assign) -> Actions:
     root = location_or_failing(action.location).root
-    if root == action.location and root in doubling.facts.names and doubling.decides(action.expr):
+    if root == action.location and root in abstraction.facts.names and abstraction.decides(action.expr):
         return (action,)
-    return _anything(doubling, root)
+    return _anything(abstraction, root)
 
 
-def _stamp(doubling: Doubling, action: model.Stamp) -> Actions:
-    fields = tuple(field for field in action.fields if field in doubling.facts.names)
+def _stamp(abstraction: Abstraction, action: model.Stamp) -> Actions:
+    fields = tuple(field for field in action.fields if field in abstraction.facts.names)
     return (model.Stamp(fields=fields),) if fields else ()
 
 
-def _clear(doubling: Doubling, action: model.Clear) -> Actions:
-    fields = tuple(field for field in action.fields if field in doubling.facts.names)
+def _clear(abstraction: Abstraction, action: model.Clear) -> Actions:
+    fields = tuple(field for field in action.fields if field in abstraction.facts.names)
     return (model.Clear(fields=fields),) if fields else ()
 
 
-def _count(doubling: Doubling, action: model.Count) -> Actions:
-    values = doubling.facts.counters.get(action.name)
+def _count(abstraction: Abstraction, action: model.Count) -> Actions:
+    values = abstraction.facts.counters.get(action.name)
     if values is None:
         return ()
-    if doubling.decides(action.expr):
+    if abstraction.decides(action.expr):
         return (action,)
-    return doubling.asking([(model.Count(name=action.name, by=value),) for value in values])
+    return abstraction.asking([(model.Count(name=action.name, by=value),) for value in values])
 
 
-def _raise(_doubling: Doubling, action: model.Raise) -> Actions:
+def _raise(_abstraction: Abstraction, action: model.Raise) -> Actions:
     return (model.Raise(event=action.event),)
 
 
-def _send(_doubling: Doubling, action: model.Send) -> Actions:
+def _send(_abstraction: Abstraction, action: model.Send) -> Actions:
     if action.event is None or action.target_expr is not None or action.target not in OWN_ADDRESS:
         return ()
     delay = action.delay if action.delay_expr is None else SECOND
     return (model.Send(event=action.event, target=action.target, id=action.id, delay=delay),)
 
 
-def _cancel(_doubling: Doubling, action: model.Cancel) -> Actions:
+def _cancel(_abstraction: Abstraction, action: model.Cancel) -> Actions:
     return () if action.id is None else (model.Cancel(id=action.id),)
 
 
-def _if(doubling: Doubling, action: model.If) -> Actions:
-    arms = [doubling.actions(branch.actions) for branch in action.branches]
+def _if(abstraction: Abstraction, action: model.If) -> Actions:
+    arms = [abstraction.actions(branch.actions) for branch in action.branches]
     if not any(arms):
         return ()
-    if all(doubling.decides(branch.when) for branch in action.branches):
+    if all(abstraction.decides(branch.when) for branch in action.branches):
         whens = [branch.when for branch in action.branches]
         pairs = zip(whens, arms, strict=True)
         return (model.If(branches=tuple(model.Branch(when=when, actions=arm) for when, arm in pairs)),)
     certain = any(branch.when is None for branch in action.branches)
-    return doubling.asking(arms if certain else [*arms, ()])
+    return abstraction.asking(arms if certain else [*arms, ()])
 
 
-def _foreach(doubling: Doubling, action: model.ForEach) -> Actions:
-    inner = doubling.actions(action.actions)
-    return doubling.asking([inner, ()]) if inner else ()
+def _foreach(abstraction: Abstraction, action: model.ForEach) -> Actions:
+    inner = abstraction.actions(action.actions)
+    return abstraction.asking([inner, ()]) if inner else ()
 
 
-def _spawn(doubling: Doubling, _action: model.Spawn) -> Actions:
-    return _children(doubling)
+def _spawn(abstraction: Abstraction, _action: model.Spawn) -> Actions:
+    return _children(abstraction)
 
 
-def _children(doubling: Doubling) -> Actions:
+def _children(abstraction: Abstraction) -> Actions:
     """As many children as tell the cases apart; more than that are taken for the same."""
-    most = doubling.facts.most_children
+    most = abstraction.facts.most_children
 
     def spawn(view: View) -> Actions:
         room = most - sum(view.children.values())
         if room <= 0:
             return ()
-        number = room - doubling.oracle.choose(("children", view.states), room)
+        number = room - abstraction.choices.choose(("children", view.states), room)
         return tuple(model.Spawn(chart="") for _ in range(number))
 
-    return (doubling._register("children", spawn),)  # noqa: SLF001 - the table's functions are its methods
+    return (abstraction._register("children", spawn),)  # noqa: SLF001 - the table's functions are its methods
 
 
-KEPT: dict[type, Callable[[Doubling, Any], Actions]] = {
+KEPT: dict[type, Callable[[Abstraction, Any], Actions]] = {
     model.Call: _unknown_call,
     model.Put: _put,
     model.Assign: _assign,

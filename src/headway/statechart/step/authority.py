@@ -7,17 +7,10 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headway.statechart.identity import same_id
-from headway.statechart.refusal import Code, roles_now, spoken
+from headway.statechart.refusal import Obstacle, roles_now, spoken
 from headway.statechart.snapshot import Actor, OpenAsk
 from headway.statechart.step.draft import Draft
 from headway.statechart.tree import Arc, Node
-
-
-class Kept(NamedTuple):
-    """Why a question is not for somebody."""
-
-    code: Code
-    reason: str
 
 
 def is_claimed(ask: OpenAsk, now: datetime) -> bool:
@@ -30,15 +23,15 @@ def holder(ask: OpenAsk, now: datetime) -> str | None:
     return ask.claimed_by if is_claimed(ask, now) else ask.delegated_to
 
 
-def kept_from(state: str, ask: OpenAsk, actor: Actor, now: datetime) -> Kept | None:
+def kept_from(state: str, ask: OpenAsk, actor: Actor, now: datetime) -> Obstacle | None:
     """Why somebody may not answer a question that another holds; None when nobody else does."""
     held_by = holder(ask, now)
     if held_by is None or same_id(held_by, actor.id):
         return None
     if is_claimed(ask, now):
         assert ask.claimed_until is not None
-        return Kept("claimed", f"{state} is claimed by {held_by} until {ask.claimed_until.isoformat()}")
-    return Kept("actor", f"{state} is delegated to {held_by}, and not to {actor.id}")
+        return Obstacle("claimed", f"{state} is claimed by {held_by} until {ask.claimed_until.isoformat()}")
+    return Obstacle("actor", f"{state} is delegated to {held_by}, not to {actor.id}")
 
 
 def answered(draft: Draft, arc: Arc) -> Iterator[tuple[Node, OpenAsk]]:
@@ -64,7 +57,7 @@ def answering(draft: Draft, state: str) -> Iterator[Arc]:
                 yield arc
 
 
-def held_against(draft: Draft, arc: Arc, actor: Actor) -> Kept | None:
+def held_against(draft: Draft, arc: Arc, actor: Actor) -> Obstacle | None:
     """Why somebody may not fire a transition: it answers a question that another holds.
 
     A transition of a state around the asking one may be for others too, who act in their own right.

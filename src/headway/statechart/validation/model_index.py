@@ -1,4 +1,4 @@
-"""What the checks of a model share: the model with its look-ups, its actions, and who sends an event."""
+"""The model with the look-ups that all validations share: its states, its actions, and who sends an event."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Found = Iterator[tuple[str, str]]
 """Problems as pairs: the place (a state id, or transition@source) and the message."""
 
 
-class Subject(NamedTuple):
+class ModelIndex(NamedTuple):
     """A model with the look-ups that its checks share."""
 
     whole: model.Model
