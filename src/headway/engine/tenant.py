@@ -1,4 +1,4 @@
-"""Wait until an instance has come somewhere: for programs that want to go on then."""
+"""`Tenant`: the calls of the engine for one tenant, and waiting for a state."""
 
 from __future__ import annotations
 
