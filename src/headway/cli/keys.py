@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.api.caller import SCOPES
-from headway.api.keyring import OVERLAP, Keyring, NewKey
+from headway.api.keyring import OVERLAP, SCOPES, Keyring, NewKey
 from headway.cli.charts import write
 from headway.cli.direct import with_node
 from headway.cli.failure import CommandError
