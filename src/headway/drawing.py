@@ -16,6 +16,11 @@ from headway.errors import HeadwayError, InputError
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings.dot import dot
 
+__all__ = [
+    "Drawings",
+    "draw",
+]
+
 Format = Literal["svg", "png"]
 FORMATS: tuple[Format, ...] = ("svg", "png")
 LONGEST = 60.0

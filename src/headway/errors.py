@@ -4,6 +4,37 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+__all__ = [
+    "ChartChangedError",
+    "DefinitionError",
+    "DocumentError",
+    "EngineError",
+    "HeadwayError",
+    "InputError",
+    "InstanceExistsError",
+    "InternalError",
+    "LinkError",
+    "Problem",
+    "RefusedError",
+    "RequestReusedError",
+    "SchemaError",
+    "StoreError",
+    "StoreFullError",
+    "StoreUnavailableError",
+    "TooDeepError",
+    "TooLargeError",
+    "UnboundError",
+    "UnknownAskError",
+    "UnknownChartError",
+    "UnknownInstanceError",
+    "UnknownKeyError",
+    "UnknownVersionError",
+    "UpgradeError",
+    "VersionConflictError",
+    "WrongLoopError",
+    "shown",
+]
+
 LONGEST_SHOWN = 200
 
 

@@ -14,6 +14,8 @@ from headway.clock import milliseconds
 from headway.codec import Value, from_data
 from headway.errors import InputError, shown
 
+__all__ = ["Settings", "load"]
+
 FILE = "headway.toml"
 PREFIX = "HEADWAY_"
 ELSEWHERE = frozenset({"HEADWAY_CONFIG", "HEADWAY_KEY", "HEADWAY_MANY", "HEADWAY_URL"})

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 from headway import Event, Snapshot
 from headway.codec import decode
 from headway.lifecycles.supervision.chart import Job, Worker
-from headway.node import Node
-from headway.store.port import Changes
-from headway.telemetry.counts import LONG_SECONDS, OTHER, Counts, Distributions, Family, Series, Totals
+from headway.node import Changes, Node
+from headway.telemetry import LONG_SECONDS, OTHER, Counts, Distributions, Family, Series, Totals
 
 MACHINES = {Worker.chart.name: "worker", Job.chart.name: "job"}
 RUNNING = "RUNNING"
@@ -116,7 +115,7 @@ def meters_of(node: Node, counts: Counts | None = None) -> Meters:
 def _hear_of_lookups(node: Node, meters: Meters) -> None:
     """Requests have ids where there is a service; its packages need not be installed."""
     try:
-        from headway.api.idempotency import lookups_of  # noqa: PLC0415 - see above
+        from headway.http import lookups_of  # noqa: PLC0415 - see above
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("headway"):
             raise

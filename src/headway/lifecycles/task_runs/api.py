@@ -20,9 +20,9 @@ from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Receipt
 from headway.errors import RefusedError
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.desk import MOST_NODES, Standing, Task, TaskRuns
+from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
 from headway.lifecycles.task_runs.runners import Runners
-from headway.lifecycles.task_runs.shown import process_shown, run_shown, workflow_shown
+from headway.lifecycles.task_runs.runs import MOST_NODES, RunState, Task, TaskRuns
 from headway.statechart.authoring.statechart import Statechart
 
 router = APIRouter(tags=["task runs"])
@@ -399,11 +399,11 @@ def _key(header: str | None, body: str | None) -> str | None:
 
 async def _page(
     desk: TaskRuns, chart: type[Statechart], *, cursor: str | None, limit: int, **wanted: str | None
-) -> tuple[Sequence[Standing], str | None]:
+) -> tuple[Sequence[RunState], str | None]:
     name = chart.chart.name
     after = None if cursor is None else cursor_place(name, str, cursor)
 
-    async def read(count: int) -> Sequence[Standing]:
+    async def read(count: int) -> Sequence[RunState]:
         return await desk.list(chart, after=after, limit=count, **wanted)
 
     return await paged(read, limit, lambda each: cursor_text(name, each.snapshot.instance))
