@@ -8,7 +8,11 @@ __all__ = [
     "ChartChangedError",
     "DefinitionError",
     "DocumentError",
+    "DrawingError",
     "EngineError",
+    "EvaluationError",
+    "ExpressionError",
+    "GraphvizMissingError",
     "HeadwayError",
     "InputError",
     "InstanceExistsError",
@@ -36,6 +40,7 @@ __all__ = [
 ]
 
 LONGEST_SHOWN = 200
+LONGEST_EXCERPT = 80
 
 
 class HeadwayError(Exception):
@@ -78,6 +83,39 @@ class UnboundError(HeadwayError):
         self.chart = chart
         self.names = names
         super().__init__(f"chart {chart} cannot run: nothing is registered for {', '.join(names)}")
+
+
+class ExpressionError(HeadwayError):
+    """A text is not in the expression language; `position` says where it stops being so."""
+
+    def __init__(self, message: str, text: str, position: int) -> None:
+        self.message = message
+        self.text = text
+        self.position = position
+        super().__init__(f"{message}, at character {position + 1} of {_excerpt(text)!r}")
+
+
+class EvaluationError(HeadwayError):
+    """An expression has no value here; `text` is the expression, when it is known."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        self.message = message
+        self.text = text
+        super().__init__(f"{message} (in {_excerpt(text)!r})" if text else message)
+
+
+class DrawingError(HeadwayError):
+    """Graphviz did not draw the chart; the text has its message."""
+
+
+class GraphvizMissingError(DrawingError):
+    """Graphviz, the program that draws charts, is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Graphviz is not installed: there is no `dot` on the PATH. On Debian and Ubuntu it is the "
+            "package graphviz: sudo apt-get install graphviz. Mermaid and the tables need no Graphviz."
+        )
 
 
 class InputError(HeadwayError):
@@ -187,6 +225,10 @@ class StoreFullError(StoreError):
 
 class SchemaError(StoreError):
     """The database's schema is not the one this version needs; the text names the command that mends it."""
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "…"
 
 
 def shown(value: object) -> str:

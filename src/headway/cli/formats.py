@@ -48,7 +48,7 @@ FORMS = {
 
 
 async def written(chart: Chart, form: str) -> bytes:
-    """The chart in a form of the table; raises GraphvizMissing and what the form cannot express."""
+    """The chart in a form of the table; raises GraphvizMissingError and what the form cannot express."""
     write = FORMS[form].write
     if write is not None:
         return write(chart).encode()

@@ -17,8 +17,7 @@ from headway.cli.explorer.view import first_context, refusal_view, session_view
 from headway.cli.formats import FORMS, written
 from headway.clock import Clock, milliseconds
 from headway.codec import Value, decode, encode
-from headway.drawing import GraphvizMissing
-from headway.errors import HeadwayError, InputError, UnboundError
+from headway.errors import GraphvizMissingError, HeadwayError, InputError, UnboundError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     SYSTEM,
@@ -122,7 +121,7 @@ STATUS: dict[type[HeadwayError], tuple[int, str]] = {
     TooLargeError: (413, "size"),
     NotJsonError: (415, "media-type"),
     UnboundError: (422, "unbound"),
-    GraphvizMissing: (503, "graphviz"),
+    GraphvizMissingError: (503, "graphviz"),
 }
 """How each error is told; one not named here is told as its parent."""
 

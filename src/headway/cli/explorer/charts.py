@@ -49,7 +49,7 @@ class Charts:
         return shown
 
     async def drawing(self, slug: str, highlight: frozenset[str]) -> bytes:
-        """The chart as SVG with states highlighted; raises GraphvizMissing."""
+        """The chart as SVG with states highlighted; raises GraphvizMissingError."""
         chart = self.get(slug).chart
         return await self._drawings.draw(chart, highlight=highlight.intersection(chart.nodes))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from headway.errors import ExpressionError
 from headway.statechart import model
 from headway.statechart.chart import Chart, all_actions
 from headway.statechart.expressions.parser import Literal, Name, Path, parse_node, walk
-from headway.statechart.expressions.tokens import ExpressionError
 
 CHILDREN = "children"
 
