@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from headway.cli.explorer.app import host_names
-from headway.cli.failure import CommandError
-from headway.cli.sockets import address_of, listen
+from headway.cli.output import CommandError
+from headway.cli.serve import address_of, listen
 from tests.cli.conftest import Headway
 
 pytestmark = pytest.mark.mission("ENG-18")

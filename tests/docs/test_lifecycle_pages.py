@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.catalogue import Found, load_registered
+from headway.cli.lifecycles import Found, load_registered
 from scripts.lifecycle_pages import FOLDER, charts_of, drawing, stamp, written
 
 pytestmark = pytest.mark.mission("ENG-18")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.cli.catalogue import Found, load_registered
+from headway.cli.lifecycles import Found, load_registered
 from headway.cli.explorer.view import example
 from headway.codec import decode, encode, replace
 from headway.statechart.chart import Chart

@@ -10,11 +10,8 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.charts import write
 from headway.cli.db import DEFAULT, Url
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.present import errors_to, out
+from headway.cli.output import CommandError, as_json, errors_to, out, write
 from headway.codec import to_data
 from headway.engine.audit.audit import Audit, Flaw
 from headway.engine.audit.checkpoint import Checkpoint, Head, lines_of

@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from headway.cli.compose import node_of
-from headway.cli.failure import CommandError
-from headway.cli.present import errors_to, out
-from headway.cli.serve import Host, command, load_service
-from headway.cli.sockets import address_of, listen
+from headway.cli.node import node_of
+from headway.cli.output import CommandError, command, errors_to, out
+from headway.cli.serve import Host, address_of, listen, load_service
 from headway.settings import Settings
 from headway.statechart.snapshot import Actor
 
@@ -58,7 +56,7 @@ def demo(
 
     async def main() -> None:
         node = node_of(settings, lifecycle)
-        await service.Service(node, settings, listening).run(
+        await service.ServiceProcess(node, settings, listening).run(
             lambda key: _say(address_of(listening, settings.host), str(key), folder / "headway.toml"),
             key=lambda keyring: keyring.make(
                 settings.tenant, VISITOR, ["admin"], name="demo", lasts="1d", by="headway demo"

@@ -15,16 +15,12 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.apps import HOW_TO_LOAD, Apps, apps_of, without_handlers
-from headway.cli.backup import is_behind_its_log
-from headway.cli.charts import write
-from headway.cli.compose import destinations_of
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.options import App, Config, Database, Json, configured
-from headway.cli.present import out, progress, table_of
-from headway.cli.serve import Port
-from headway.cli.sockets import listen
+from headway.cli.db import is_behind_its_log
+from headway.cli.lifecycles import HOW_TO_LOAD, Apps, apps_of, without_handlers
+from headway.cli.node import destinations_of
+from headway.cli.output import CommandError, as_json, out, progress, table_of, write
+from headway.cli.serve import Port, listen
+from headway.cli.settings import App, Config, Database, Json, configured
 from headway.clock import SystemClock
 from headway.codec import Value, from_data, to_data
 from headway.engine.nodes import unknown_versions

@@ -11,11 +11,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.apps import apps_of
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, tell, with_tenant
-from headway.cli.formats import as_json
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.lifecycles import apps_of
+from headway.cli.output import as_json, out, show_table, table_of, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -28,7 +27,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, show_table, table_of
 from headway.codec import to_data
 from headway.engine import redaction
 from headway.statechart.snapshot import Event, Snapshot

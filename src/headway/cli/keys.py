@@ -12,13 +12,9 @@ from rich.text import Text
 
 from headway.api.caller import SCOPES
 from headway.api.keyring import OVERLAP, Keyring, NewKey
-from headway.cli.charts import write
-from headway.cli.direct import with_node
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import Config, Database, Json, Roles, Tenant, settings_of
-from headway.cli.present import out, show_table, table_of
+from headway.cli.calls import with_node
+from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
+from headway.cli.settings import Config, Database, Json, Roles, Tenant, settings_of
 from headway.codec import to_data
 from headway.errors import InputError
 from headway.settings import Settings

@@ -12,21 +12,19 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from headway.cli.asks import answer, inbox, link
 from headway.cli.audit import audit
-from headway.cli.backup import backup, restored
 from headway.cli.charts import chart, charts
-from headway.cli.config import config
 from headway.cli.db import db
 from headway.cli.demo import demo
-from headway.cli.diff import diff
 from headway.cli.doctor import doctor
-from headway.cli.explore import explore
-from headway.cli.inbox import answer, inbox, link
+from headway.cli.explorer.command import explore
 from headway.cli.instances import cancel, create, instances, send, why
 from headway.cli.keys import keys
 from headway.cli.operations import bulk, letters
-from headway.cli.present import errors_to
+from headway.cli.output import errors_to
 from headway.cli.serve import serve, worker
+from headway.cli.settings import config
 from headway.cli.tail import tail
 from headway.cli.upgrade import command as upgrade
 from headway.errors import HeadwayError
@@ -65,10 +63,6 @@ def options(
 ) -> None:
     """Lifecycles as statecharts: declare, run, follow and explain them."""
 
-
-chart.command()(diff)
-db.command()(backup)
-db.command()(restored)
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Run it": {"demo": demo, "serve": serve, "worker": worker, "config": config, "doctor": doctor},

@@ -9,12 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, with_node
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, with_node
+from headway.cli.output import CommandError, as_json, out, progress, show_table, table_of, when, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -27,7 +24,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, progress, show_table, table_of
 from headway.codec import replace, to_data
 from headway.engine.bulk import Act, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine

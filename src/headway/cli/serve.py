@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import socket
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
@@ -14,18 +16,20 @@ import typer
 from rich.markup import escape
 from rich.text import Text
 
-from headway.cli.apps import Apps, apps_of, without_handlers
-from headway.cli.compose import Part, node_of
-from headway.cli.failure import CommandError
-from headway.cli.options import App, Config, Database, settings_of
-from headway.cli.present import errors_to, out
-from headway.cli.sockets import address_of, listen, passed_on
+from headway.cli.lifecycles import Apps, apps_of, without_handlers
+from headway.cli.node import ServicePart, node_of
+from headway.cli.output import CommandError, errors_to, out
+from headway.cli.settings import App, Config, Database, settings_of
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import ABOUT, Settings, Sourced
 
+FIRST_PASSED = 3
+"""The first socket that a service manager passes on (see sd_listen_fds)."""
+
+
 Only = Annotated[
-    list[Part] | None,
+    list[ServicePart] | None,
     typer.Option("--only", help="Run this part alone; may be given several times. All parts if not given."),
 ]
 Host = Annotated[str | None, typer.Option("--host", help=ABOUT["host"])]
@@ -52,7 +56,7 @@ def serve(
     )
     apps = apps_of(settings)
     _tell_left_out(apps)
-    run_service(settings, apps.lifecycle, only or tuple(Part))
+    run_service(settings, apps.lifecycle, only or tuple(ServicePart))
 
 
 def worker(
@@ -82,7 +86,7 @@ def worker(
             "there is no handler to run: name a lifecycle that has some, as in --app shop:lifecycle"
         )
     _tell_left_out(apps)
-    run_service(settings, apps.lifecycle, [Part.worker])
+    run_service(settings, apps.lifecycle, [ServicePart.worker])
 
 
 Announce = Callable[[str | None, str | None], None]
@@ -90,11 +94,11 @@ Announce = Callable[[str | None, str | None], None]
 
 
 def run_service(
-    settings: Settings, lifecycle: Lifecycle, parts: Sequence[Part], announce: Announce | None = None
+    settings: Settings, lifecycle: Lifecycle, parts: Sequence[ServicePart], announce: Announce | None = None
 ) -> None:
     """Run until the process is told to end."""
     service = load_service()
-    listening = (passed_on() or listen(settings.host, [settings.port])) if Part.api in parts else None
+    listening = (passed_on() or listen(settings.host, [settings.port])) if ServicePart.api in parts else None
     tell = announce or (
         lambda address, key: _announce(address, key, parts, lifecycle, database=settings.database)
     )
@@ -107,7 +111,7 @@ def run_service(
             tell(address, key)
             _tell_unknown(node)
 
-        await service.Service(node, settings, listening).run(announced)
+        await service.ServiceProcess(node, settings, listening).run(announced)
 
     with listening or nullcontext():
         service.run(main())
@@ -141,7 +145,7 @@ def _tell_unknown(node: Node) -> None:
 
 
 def _announce(
-    address: str | None, key: str | None, parts: Iterable[Part], lifecycle: Lifecycle, *, database: str
+    address: str | None, key: str | None, parts: Iterable[ServicePart], lifecycle: Lifecycle, *, database: str
 ) -> None:
     console = out()
     count = len(lifecycle.charts)
@@ -150,7 +154,7 @@ def _announce(
         title.append(" at ").append(address, "bold cyan")
     title.append(f", on {Sourced('database', database, '').masked}")
     console.print("", title, sep="\n", soft_wrap=True)
-    if Part.worker in parts:
+    if ServicePart.worker in parts:
         for line in without_handlers(lifecycle):
             console.print(Text.assemble(("no handler: ", "yellow"), line), soft_wrap=True)
     if key is not None:
@@ -165,3 +169,40 @@ def command() -> str:
     if program.name != "headway" or which("headway") == str(program.absolute()):
         return "headway"
     return os.path.relpath(program)
+
+
+def passed_on() -> socket.socket | None:
+    """The socket that a service manager holds open for this process, also while it is started anew."""
+    if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
+        return None
+    return socket.socket(fileno=FIRST_PASSED)
+
+
+def listen(host: str, ports: Iterable[int]) -> socket.socket:
+    """A socket that listens on the first free port; raises CommandError."""
+    tried = []
+    for port in ports:
+        try:
+            family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            listening = socket.socket(family, kind, protocol)
+        except OSError as error:
+            raise CommandError(f"{host} is no address of this machine: {error.strerror}") from error
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listening.bind(address)
+        except OSError as error:
+            listening.close()
+            if error.errno == errno.EADDRNOTAVAIL:
+                raise CommandError(f"{host} is no address of this machine") from error
+            tried.append(f"port {port} on {host}: {(error.strerror or str(error)).lower()}")
+            continue
+        listening.listen()
+        return listening
+    raise CommandError(f"cannot listen on {tried[0]}; name another one with --port")
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """The address to open in a browser."""
+    port = listening.getsockname()[1]
+    name = "127.0.0.1" if host in {"0.0.0.0", "::", ""} else host  # noqa: S104 - compared, not bound
+    return f"http://[{name}]:{port}/" if ":" in name else f"http://{name}:{port}/"

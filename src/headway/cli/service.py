@@ -18,11 +18,11 @@ from headway.api.keyring import Keyring, NewKey
 from headway.api.limits import Limits
 from headway.api.metrics import expose
 from headway.api.server import serving
-from headway.cli.compose import PartialNode
-from headway.cli.failure import CommandError
+from headway.cli.node import PartialNode
+from headway.cli.output import CommandError
 from headway.clock import milliseconds
 from headway.codec import from_data
-from headway.engine.service import Service as Background
+from headway.engine.service import Service
 from headway.errors import InputError
 from headway.settings import COUNTS, Settings
 from headway.telemetry.logs import configure, log_transitions
@@ -38,7 +38,7 @@ Announce = Callable[[str | None], None]
 MakeKey = Callable[[Keyring], Awaitable[NewKey | None]]
 
 
-class Service:
+class ServiceProcess:
     """A node, and its HTTP interface if it has a socket to serve on."""
 
     def __init__(self, node: PartialNode, settings: Settings, listening: socket.socket | None) -> None:
@@ -47,7 +47,7 @@ class Service:
         self._told = asyncio.Event()
 
     async def run(
-        self, announce: Announce, *, key: MakeKey | None = None, beside: Background | None = None
+        self, announce: Announce, *, key: MakeKey | None = None, beside: Service | None = None
     ) -> None:
         """Run until SIGINT or SIGTERM; a second one ends the process at once. `beside` runs as long.
 

@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 
 from headway.api.shown import shown
-from headway.cli.direct import with_node
-from headway.cli.options import Config, Database, Tenant, settings_of
-from headway.cli.present import out
+from headway.cli.calls import with_node
+from headway.cli.output import out
+from headway.cli.settings import Config, Database, Tenant, settings_of
 from headway.codec import decode, encode
 from headway.engine.registry import Registry
 from headway.engine.tail import cursor_of, cursor_text

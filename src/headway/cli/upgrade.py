@@ -9,22 +9,20 @@ from itertools import chain, repeat
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
-from headway.cli.apps import charts_beside
-from headway.cli.catalogue import find, named_object
-from headway.cli.charts import Json, write
+from headway.cli.calls import actor
 from headway.cli.db import DEFAULT, Url
-from headway.cli.direct import actor
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.options import App, settings_of
-from headway.cli.present import errors_to, out, progress
-from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
+from headway.cli.lifecycles import charts_beside, find, named_object
+from headway.cli.output import CommandError, as_json, errors_to, out, progress, write
+from headway.cli.settings import App, Json, settings_of
 from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.nodes import nodes_without
-from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.rehearsal import FITNESS, Rehearsal, Tallies, most_common, rehearse
 from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreFullError, StoreUnavailableError, UnboundError
 from headway.statechart.chart import Chart
@@ -36,6 +34,14 @@ GO_ON = "each instance is as it was or wholly changed; run the same command agai
 INTERRUPTED = 130
 PAUSES = (1.0, 2.0, 5.0)
 """Seconds before it goes on when the database was away; the last one again and again."""
+MOST_LINES = 20
+FITS = {"same": "green", "mapped": "cyan", "rule": "yellow", "stranded": "bold red"}
+FIT = {
+    "same": ("same", "nothing changes but the version"),
+    "mapped": ("mapped", "carried over: by the declared mapping, and to the new times and roles"),
+    "rule": ("needs a rule", "the new chart does not say what becomes of them"),
+    "stranded": ("would be stranded", "nothing could move them any more"),
+}
 
 
 def command(
@@ -73,7 +79,9 @@ def command(
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
     beside = charts_beside(chart, settings_of(app=app, database=database))
     given = {**beside.facts, **_facts(facts)}
-    task = Task(new, beside.charts, database, facts=given, by=actor(by, None), reason=reason, quiet=json)
+    task = UpgradeRun(
+        new, beside.charts, database, facts=given, by=actor(by, None), reason=reason, quiet=json
+    )
     if back:
         _tell(_done(task, task.undo), "brought back", json=json)
         return
@@ -91,7 +99,7 @@ def command(
     _tell(_done(task, lambda: task.upgrade(total)), "upgraded", json=json)
 
 
-class Task:
+class UpgradeRun:
     """What was asked for, on a database."""
 
     def __init__(
@@ -198,7 +206,7 @@ def _facts(name: str | None) -> Mapping[str, Any]:
     raise CommandError(f"{name} is not a mapping from facts to functions of tenant and snapshot")
 
 
-def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+def _done(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
     """What came of it; whoever is interrupted is told where that leaves everybody."""
     try:
         return asyncio.run(_persist(task, doing))
@@ -207,7 +215,7 @@ def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
         raise typer.Exit(INTERRUPTED) from None
 
 
-async def _persist(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+async def _persist(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
     """Go on whenever the database is back; one that is not there to begin with is an error."""
     await task.reach()
     pauses = chain(PAUSES, repeat(PAUSES[-1]))
@@ -227,3 +235,79 @@ def _tell(done: Upgraded, verb: str, *, json: bool) -> None:
         out().print(outcome_of(done, verb))
     if not done.ok:
         raise typer.Exit(1)
+
+
+MEANINGS = {"safe": "green", "adapts": "yellow", "rule": "bold red"}
+MEANT = {"safe": "safe", "adapts": "adapts", "rule": "needs a rule"}
+CHANGES = {"added": "+", "removed": "-", "renamed": "→", "changed": "~"}
+
+
+def proof_of(proof: Rehearsal) -> RenderableType:
+    """What a rehearsal has shown."""
+    mark = ("✓ ", "bold green") if proof.ok else ("✗ ", "bold red")
+    title = Text.assemble(
+        mark, (f"{proof.chart} to version {proof.to}", "bold"), f"  {proof.instances:,} living instances"
+    )
+    if proof.already:
+        title.append(f", {proof.already:,} more have it already", "dim")
+    parts: list[RenderableType] = [title, _fitness(proof)]
+    parts += _section("In the way", proof.problems, "red")
+    parts += _section("What changes", proof.changes, "cyan")
+    told = f"Of {proof.lines:,} steps they took, by the new chart" if proof.history else ""
+    parts += _section(told, proof.history, "yellow")
+    if proof.lines and not proof.history:
+        parts.append(Text(f"All {proof.lines:,} steps they took are possible in the new chart.", "green"))
+    if proof.due_at_once:
+        parts.append(Text(f"{proof.due_at_once:,} timers would be due at once.", "yellow"))
+    if proof.next_due is not None:
+        parts.append(Text(f"The next timer would be due at {proof.next_due.isoformat()}.", "dim"))
+    if not proof.ok:
+        parts.append(
+            Text("Nothing was changed: say what becomes of them in upgrades= of the new chart.", "bold")
+        )
+    return Group(*parts)
+
+
+def _fitness(proof: Rehearsal) -> Table:
+    table = _table("Instances", "Are", "", "For example")
+    for fit in FITNESS:
+        tally = proof.fitness.get(fit)
+        if tally is not None:
+            word, meaning = FIT[fit]
+            table.add_row(
+                f"{tally.count:,}", Text(word, FITS[fit]), Text(meaning, "dim"), ", ".join(tally.examples)
+            )
+    return table
+
+
+def _section(title: str, tallies: Tallies, style: str) -> list[RenderableType]:
+    found = most_common(tallies)
+    if not found:
+        return []
+    table = _table("Instances", title, "For example")
+    for kind, tally in found[:MOST_LINES]:
+        table.add_row(f"{tally.count:,}", Text(kind, style), ", ".join(tally.examples))
+    if len(found) > MOST_LINES:
+        table.add_row("", Text(f"and {len(found) - MOST_LINES} more kinds", "dim"), "")
+    return [Text(), table]
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for head in heads:
+        table.add_column(head, justify="right" if head == "Instances" else "left", overflow="fold")
+    return table
+
+
+def outcome_of(done: Upgraded, verb: str) -> RenderableType:
+    """What an upgrade has done."""
+    mark = ("✓ ", "bold green") if done.ok else ("✗ ", "bold red")
+    title = Text.assemble(mark, f"{done.done:,} {verb}, {done.passed:,} passed over")
+    if done.failed:
+        title.append(f", {done.failed:,} left as they are", "bold red")
+    return Group(title, *(Text(f"  {name}  {why}", "red") for name, why in done.told))
+
+
+def rehearsal_data(proof: Rehearsal) -> dict[str, Any]:
+    """The same as JSON."""
+    return {"ok": proof.ok, "instances": proof.instances, **to_data(proof)}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
-from headway.cli.failure import CommandError
+from headway.cli.output import CommandError
 from headway.clock import milliseconds
 from headway.engine.announce import Announcer
 from headway.engine.service import Service
@@ -27,7 +27,7 @@ from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
 
 
-class Part(StrEnum):
+class ServicePart(StrEnum):
     """What a process can do of all that a service does."""
 
     api = "api"
@@ -36,14 +36,14 @@ class Part(StrEnum):
     timers = "timers"
 
 
-PARTS: dict[type[Service], Part | None] = {
-    Tail: Part.api,
-    Worker: Part.worker,
-    Succession: Part.worker,
-    Relay: Part.relays,
-    Timers: Part.timers,
-    Rescue: Part.timers,
-    Upkeep: Part.timers,
+PARTS: dict[type[Service], ServicePart | None] = {
+    Tail: ServicePart.api,
+    Worker: ServicePart.worker,
+    Succession: ServicePart.worker,
+    Relay: ServicePart.relays,
+    Timers: ServicePart.timers,
+    Rescue: ServicePart.timers,
+    Upkeep: ServicePart.timers,
     Announcer: None,
 }
 """Which part a service belongs to; None: to each of them."""
@@ -55,7 +55,7 @@ class PartialNode(Node):
     def __init__(
         self,
         *arguments: Any,
-        parts: Collection[Part],
+        parts: Collection[ServicePart],
         counts: Counts,
         traced: Any = None,
         **more: Any,
@@ -71,11 +71,13 @@ class PartialNode(Node):
         """All that runs in the background of this process."""
         return [service for service in super().services if self._part(service) in {None, *self._parts}]
 
-    def _part(self, service: Service) -> Part | None:
-        return Part.relays if service is self.mirror else PARTS.get(type(service))
+    def _part(self, service: Service) -> ServicePart | None:
+        return ServicePart.relays if service is self.mirror else PARTS.get(type(service))
 
 
-def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = tuple(Part)) -> PartialNode:
+def node_of(
+    settings: Settings, lifecycle: Lifecycle, parts: Collection[ServicePart] = tuple(ServicePart)
+) -> PartialNode:
     """The node of a process; raises CommandError for what a setting cannot be."""
     counts = Counts(settings.metrics_tenants)
     traced = _tracing(settings)
@@ -101,7 +103,7 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
     except HeadwayError as error:
         raise CommandError(str(error)) from error
     node.routers, node.meters = lifecycle.routers, lifecycle.meters
-    if node.worker is None and Part.worker in parts:
+    if node.worker is None and ServicePart.worker in parts:
         node.engine.has_hands_for = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000

@@ -9,11 +9,8 @@ from typing import Any, TypeVar
 
 import typer
 
-from headway.cli.apps import HOW_TO_LOAD, apps_of
-from headway.cli.charts import write
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.present import out
+from headway.cli.lifecycles import HOW_TO_LOAD, apps_of
+from headway.cli.output import CommandError, as_json, out, write
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant

@@ -9,12 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, tell, with_tenant
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -27,7 +24,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, show_table, table_of
 from headway.codec import decode, to_data
 from headway.engine.asks import LINK_LASTS
 from headway.store.rows import AskRow

@@ -1,14 +1,16 @@
-"""Options that many commands share, and how they become settings."""
+"""Options that many commands share, the settings they become, and `headway config`, which prints them."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
-from headway.cli.failure import CommandError
+from headway.cli.output import CommandError, as_json, out, table_of, write
+from headway.codec import to_data
 from headway.errors import InputError
-from headway.settings import ABOUT, Configuration, Settings, load
+from headway.settings import ABOUT, Configuration, Settings, Sourced, load
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Config = Annotated[
@@ -40,3 +42,31 @@ def configured(config: str | None = None, **options: Any) -> Configuration:
 def settings_of(config: str | None = None, **options: Any) -> Settings:
     """The settings of a command; raises CommandError."""
     return configured(config, **options).settings
+
+
+def config(*, config: Config = None, json: Json = False) -> None:
+    """Print each setting, its value, and where that comes from; secrets are masked."""
+    values = list(configured(config).values())
+    if json:
+        write(as_json({each.name: _as_data(each) for each in values}))
+        return
+    table = table_of("Setting", "Value", "From", "Meaning")
+    for each in values:
+        chosen = each.source != "default"
+        table.add_row(
+            Text(each.name, "bold" if chosen else ""),
+            Text(_text(each.masked), "cyan" if chosen else "dim"),
+            Text(each.source, "green" if chosen else "dim"),
+            Text(ABOUT[each.name], "dim"),
+        )
+    out().print(table)
+
+
+def _as_data(each: Sourced) -> dict[str, Any]:
+    return {"value": to_data(each.masked), "source": each.source, "about": ABOUT[each.name]}
+
+
+def _text(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
