@@ -18,8 +18,10 @@ from headway.outbox.destination import message_of
 from headway.statechart.chart import chart_of
 from headway.statechart.model import Publish
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes, Found, Reads, Store, TimerQuery, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import TimerQuery, WorkQuery
 from headway.store.rows import HistoryRow, InstanceRow, MessageRow
+from headway.store.unit import Changes, Found, Reads
 
 LONGEST = 1_000
 ENDS_OF_WORK = ("done.work.", "error.work.")
@@ -55,7 +57,7 @@ class Audit:
     async def _load(self) -> None:
         async for row in rows.instances(self._store):
             self._rows[row.id] = row
-            self._lines[row.id] = [*await self._store.history((row.tenant, row.id), limit=LONGEST)]
+            self._lines[row.id] = [*await self._store.history.page((row.tenant, row.id), limit=LONGEST)]
         self._messages = [each async for each in rows.topics(self._store)]
 
     def _count(self) -> None:
@@ -215,9 +217,9 @@ class Audit:
 
     async def _leftovers(self) -> list[str]:
         """Who has ended waits for nothing."""
-        work = await self._store.work(WorkQuery(TENANT))
+        work = await self._store.work.page(WorkQuery(TENANT))
         found = [f"{row.id} of {row.instance}, which has ended, is still to be done" for row in work]
-        timers = await self._store.timers(TimerQuery(TENANT, limit=1))
+        timers = await self._store.timers.page(TimerQuery(TENANT, limit=1))
         return found + [f"a timer is left, due {timer.due}" for timer in timers]
 
     async def _journal(self) -> list[str]:

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncIterator
 
-from headway.store.port import MessageQuery, Store
+from headway.store.port import Store
+from headway.store.queries import MessageQuery
 from headway.store.rows import Cursor, InstanceRow, Key, MessageRow
 
 PAGE = 1_000
@@ -11,9 +12,9 @@ PAGE = 1_000
 async def instances(store: Store) -> AsyncIterator[InstanceRow]:
     """All instances of all tenants."""
     after: Key = ("", "")
-    while page := await store.names(after, PAGE):
+    while page := await store.instances.names(after, PAGE):
         for key in page:
-            row = await store.instance(key)
+            row = await store.instances.get(key)
             if row is not None:
                 yield row
         after = page[-1]
@@ -24,7 +25,7 @@ async def topics(store: Store) -> AsyncIterator[MessageRow]:
     cursor, last = Cursor(), None
     while cursor != last:
         last = cursor
-        page = await store.messages(MessageQuery(after=cursor, kinds=("topic",), limit=PAGE))
+        page = await store.messages.page(MessageQuery(after=cursor, kinds=("topic",), limit=PAGE))
         for message in page.messages:
             yield message
         cursor = page.cursor

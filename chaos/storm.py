@@ -19,7 +19,7 @@ from chaos.worker import WITNESS
 from headway.engine.engine import Engine
 from headway.outbox.destination import message_of
 from headway.store.address import store_at
-from headway.store.port import LetterQuery
+from headway.store.queries import LetterQuery
 from headway.store.rows import Cursor, MessageRow
 
 CREW = (
@@ -242,7 +242,7 @@ class Storm:
             await self._fleet.start(member.name)
 
     async def _remove_doors(self, engine: Engine) -> None:
-        for row in await engine.store.living(Door.chart.name, ("", ""), 10_000):
+        for row in await engine.store.instances.living(Door.chart.name, ("", ""), 10_000):
             await engine.send(TENANT, row.id, Door.remove())
 
     async def _rest(self, engine: Engine) -> list[str]:
@@ -266,14 +266,14 @@ class Storm:
         return []
 
     async def _untaken(self, engine: Engine, message: MessageRow) -> str:
-        cursor = await engine.store.consumer(WITNESS) or Cursor()
-        letters = await engine.store.letters(LetterQuery(destination=WITNESS, ids=(message.id,)))
+        cursor = await engine.store.messages.consumer(WITNESS) or Cursor()
+        letters = await engine.store.letters.page(LetterQuery(destination=WITNESS, ids=(message.id,)))
         lost = message.cursor <= cursor and not letters
         fate = "and the relay is past it" if lost else "it still waits"
         return f"nobody took {message.name} of {message.instance} ({message.id}), {fate}"
 
     async def _alive(self, engine: Engine) -> list[str]:
-        pages = [await engine.store.living(each.chart.name, ("", ""), 100) for each in LIVES]
+        pages = [await engine.store.instances.living(each.chart.name, ("", ""), 100) for each in LIVES]
         return [row.id for page in pages for row in page]
 
     async def _under_way(self, engine: Engine) -> list[MessageRow]:

@@ -9,7 +9,7 @@ from headway.store.postgres.store import PostgresStore
 from headway.store.sqlite.store import SqliteStore, sqlite_database
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
-from headway.testing.store_contract.place import Place
+from tests.store.contract.place import Place
 
 Factory = Callable[[pytest.FixtureRequest], Place]
 

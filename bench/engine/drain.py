@@ -14,7 +14,7 @@ from bench.engine.places import Places
 from bench.engine.sends import create, names_of
 from bench.harness import Unavailable, WrongResult
 from headway.engine.engine import Engine
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.worker.handlers import Handlers
 from headway.worker.work import Work
 from headway.worker.worker import Worker

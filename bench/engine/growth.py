@@ -8,7 +8,7 @@ from bench.engine.places import Places
 from bench.engine.sends import create, flood, one_by_one
 from bench.harness import WrongResult
 from headway.engine.engine import Engine
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 
 MOVING = 1_000
 """Of many children, these are the ones that move."""

@@ -9,7 +9,7 @@ from bench.engine.places import Places
 from bench.engine.sends import REQUESTS, check, create, names_of, one_by_one
 from bench.harness import WrongResult
 from headway.engine.engine import Engine
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 
 
 class OneSender:

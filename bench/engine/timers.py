@@ -10,7 +10,7 @@ from bench.engine.crowd import Crowds
 from bench.engine.places import Places
 from bench.engine.sends import name_of
 from bench.harness import Row, WrongResult
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.worker.timers import Timers
 
 LONGEST = 60

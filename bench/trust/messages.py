@@ -9,7 +9,7 @@ from bench.engine.places import Places
 from bench.engine.sends import check, create, name_of
 from headway.codec import replace
 from headway.engine.engine import Engine
-from headway.store.port import MessageQuery
+from headway.store.queries import MessageQuery
 from headway.store.rows import MessageRow
 from tests.outbox.world import Publication
 
@@ -22,7 +22,7 @@ async def sample(engine: Engine) -> MessageRow:
     """The message of the first step of an instance."""
     await create(engine, "Ring", ["ring"])
     check([await engine.send(TENANT, "ring", GO)])
-    [row] = (await engine.store.messages(MessageQuery())).messages
+    [row] = (await engine.store.messages.page(MessageQuery())).messages
     return row
 
 

@@ -33,9 +33,11 @@ from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
-from headway.store.port import ANYTHING, Changes, InstanceQuery, Store
+from headway.store.port import ANYTHING, Store
+from headway.store.queries import InstanceQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow
 from headway.store.sqlite.connection import MEMORY
+from headway.store.unit import Changes
 from headway.worker.handlers import Handlers
 from headway.worker.rescue import Rescue
 from headway.worker.succession import Succession

@@ -26,7 +26,7 @@ FOLDER = Path(__file__).resolve().parents[2]
 DEADLY = "DEADLY"
 """The instance whose event kills the process; or `effect`, whose first commit does."""
 EFFECT = "effect"
-WRITES = ("claim_work", "redrive", "discard", "hasten_work")
+WRITES = {"work": ("claim", "hasten"), "letters": ("redrive", "discard"), "keys": ("add", "change")}
 
 
 def kill() -> None:
@@ -104,8 +104,10 @@ def deadly_effects(store: Any) -> None:
         return call_and_die
 
     store.run = run_and_die
-    for place, name in [(store, name) for name in WRITES] + [(store.keys, "add"), (store.keys, "change")]:
-        setattr(place, name, dying(getattr(place, name)))
+    for noun, names in WRITES.items():
+        place = getattr(store, noun)
+        for name in names:
+            setattr(place, name, dying(getattr(place, name)))
 
 
 async def main(database: str) -> None:
@@ -144,9 +146,9 @@ async def process(database: str, deadly: str = "") -> AsyncIterator[httpx.AsyncC
 
 async def not_under_way(engine: Engine, key: str) -> None:
     """Let go of the lease of a request whose process died, for which nobody waits a minute here."""
-    lease = await engine.store.lease(("default", f"{KEYED}{key}"))
+    lease = await engine.store.leases.get(("default", f"{KEYED}{key}"))
     assert lease
-    await engine.store.let_go([(lease.tenant, lease.name)], lease.holder)
+    await engine.store.leases.release([(lease.tenant, lease.name)], lease.holder)
 
 
 if __name__ == "__main__":

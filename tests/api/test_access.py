@@ -17,11 +17,9 @@ from headway.api.problems import Problem
 from headway.codec import replace
 from headway.errors import InputError, StoreUnavailableError, UnknownKeyError
 from headway.node import Node
-from headway.store.keys import KeyNoteQuery, KeyQuery, KeyStore, keys_of
-from headway.store.port import Store
+from headway.store.port import KeyStore, Store
+from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
-from headway.testing import FakeClock
-from headway.testing.memory import MemoryStore, Tables
 
 pytestmark = pytest.mark.mission("ENG-14")
 
@@ -107,7 +105,7 @@ async def test_a_key_that_is_read_while_it_is_revoked_is_not_kept(store: Store) 
     access = Access(store)
     made = await access.keyring.make("acme", ANN, ["read"])
     header = f"Bearer {made.text}"
-    slow = access._keys = Slow(keys_of(store))  # type: ignore[assignment]  # it is only asked to find
+    slow = access._keys = Slow(store.keys)  # type: ignore[assignment]  # it is only asked to find
     looking = asyncio.ensure_future(access.caller(header))
     await slow.has_read.wait()
     await access.keyring.revoke("acme", made.key.id)
@@ -194,7 +192,7 @@ async def test_of_many_that_start_at_once_one_makes_the_first_key(store: Store) 
     [first] = [each for each in made if each is not None]
     assert (await Access(store).caller(f"Bearer {first.text}")).may("operate")
     assert await Keyring(store).first() is None
-    assert len(await keys_of(store).list(KeyQuery())) == 1
+    assert len(await store.keys.list(KeyQuery())) == 1
     assert first.text not in repr(first)
 
 
@@ -222,7 +220,7 @@ async def test_stopping_writes_what_was_counted(store: Store) -> None:
 
 async def test_old_notes_are_dropped(store: Store) -> None:
     """What is older than 400 days goes when something new is written."""
-    access, keys = Access(store), keys_of(store)
+    access, keys = Access(store), store.keys
     made = await access.keyring.make("acme", ANN, ["read"])
     old = made.key.made_at - KEEPS - timedelta(days=1)
     await keys.note([KeyNoteRow("acme", made.key.id, old, "used", 7, old, old, by="")], {})
@@ -234,7 +232,7 @@ async def test_old_notes_are_dropped(store: Store) -> None:
 
 async def test_of_two_changes_at_once_one_goes_first(store: Store) -> None:
     """A change names the secret it was decided on; a revoked key does not change any more."""
-    keys, ring = keys_of(store), Keyring(store)
+    keys, ring = store.keys, Keyring(store)
     made = (await ring.make("acme", ANN, ["read"])).key
     note = KeyNoteRow("acme", made.id, made.made_at, "rotated", 1, made.made_at, made.made_at, by="")
 
@@ -252,7 +250,7 @@ async def test_of_two_changes_at_once_one_goes_first(store: Store) -> None:
 
 async def test_a_key_made_for_an_id_that_looks_like_another_is_refused(store: Store) -> None:
     """Nobody calls by a key that was stored before such ids were refused; the key's log says why."""
-    access, keys = Access(store), keys_of(store)
+    access, keys = Access(store), store.keys
     made = await access.keyring.make("acme", ANN, ["read"])
     note = KeyNoteRow("acme", "twin", made.key.made_at, "made", 1, made.key.made_at, made.key.made_at, by="")
     twin = "0123456789abcdef"
@@ -268,9 +266,3 @@ async def test_a_key_made_for_an_id_that_looks_like_another_is_refused(store: St
             await access.keyring.make("acme", bad, ["read"])
     with pytest.raises(InputError, match="tenant"):
         await access.keyring.make("acme ", ANN, ["read"])
-
-
-def test_a_store_may_keep_no_keys() -> None:
-    """The store of the simulator says so."""
-    with pytest.raises(InputError, match="keeps no keys"):
-        Keyring(MemoryStore(Tables(), FakeClock()))

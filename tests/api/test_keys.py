@@ -12,7 +12,6 @@ from headway.api.access import Rate
 from headway.api.keyring import act
 from headway.codec import replace
 from headway.errors import InputError
-from headway.store.keys import keys_of
 from tests.api.serving import Service, client_of, serving
 
 pytestmark = pytest.mark.mission("ENG-14")
@@ -53,7 +52,7 @@ async def test_a_key_is_made_and_shown_once(service: Service) -> None:
     assert got == {name: value for name, value in made.items() if name != "key"}
     assert got in listed["items"]
     secret = made["key"].rpartition("_")[2]
-    _, row = await keys_of(service.node.engine.store).find(made["id"])
+    _, row = await service.node.engine.store.keys.find(made["id"])
     assert secret not in repr((got, listed, row))
     assert await status(service, made["key"]) == 200
 
@@ -265,7 +264,7 @@ async def test_nobody_gets_a_key_for_the_engine(service: Service, actor: dict[st
 async def test_a_key_that_was_made_for_the_engine_lets_nobody_in(service: Service) -> None:
     """One that an earlier version has made is refused, and its owner can see why."""
     made = await make(service)
-    keys = keys_of(service.node.engine.store)
+    keys = service.node.engine.store.keys
     at, row = await keys.find(made["id"])
     assert row is not None
     old = replace(row, id="0" * 16, actor="system")

@@ -18,8 +18,8 @@ from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
 from headway.engine.once import Request
 from headway.statechart.snapshot import work_done
-from headway.store.port import Attempt, Claim
-from headway.store.rows import Key
+from headway.store.queries import Claim
+from headway.store.rows import Attempt, Key
 from headway.worker.handlers import Handlers
 from headway.worker.worker import Worker
 from tests.api.operating import WORKER, Floor, Order, operated
@@ -110,7 +110,7 @@ async def test_who_is_quicker_than_the_answer_to_a_retry_is_no_conflict(
         engine: Engine, attempts: Sequence[Attempt], request: Request | None
     ) -> Sequence[Key]:
         hastened = await hasten(engine, attempts, request)
-        [row] = await engine.store.claim_work(Claim("quick", ("default",), 1, engine.charts.versions))
+        [row] = await engine.store.work.claim(Claim("quick", ("default",), 1, engine.charts.versions))
         if ends:
             (await engine.send(row.tenant, row.instance, work_done(row.id, row.attempt))).unwrap()
         return hastened

@@ -15,7 +15,7 @@ from headway.engine.engine import Engine
 from headway.statechart.snapshot import work_failed
 from headway.store import migrate
 from headway.store.address import database_at, store_at
-from headway.store.port import Claim, WorkQuery
+from headway.store.queries import Claim, WorkQuery
 from tests.api.dying import Fragile, Leaving, not_under_way, process
 from tests.api.operating import Floor, Order, operated
 
@@ -121,13 +121,13 @@ async def test_work_that_waits_is_retried(floor: Floor) -> None:
     store = floor.node.engine.store
     async with floor.operator() as desk:
         tried = await desk.done("bulk", action="retry", filter=ORDERS)
-        [waiting] = await store.work(WorkQuery("default"))
+        [waiting] = await store.work.page(WorkQuery("default"))
         done = await desk.done("bulk", action="retry", filter=ORDERS, dry_run=False)
         again = [
             told(await desk.done("bulk", action="retry", filter=ORDERS, dry_run=dry_run))
             for dry_run in (True, False)
         ]
-    [due] = await store.work(WorkQuery("default"))
+    [due] = await store.work.page(WorkQuery("default"))
     assert told(tried) == told(done) == (2, 1, 1, {}, {})
     assert again == [(2, 0, 2, {}, {})] * 2
     assert waiting.due > await store.now() >= due.due
@@ -271,11 +271,11 @@ async def test_a_retry_that_is_repeated_leaves_the_next_attempt_alone(floor: Flo
     store = floor.node.engine.store
     [row] = await floor.node.tenant().list()
     first = await act.perform([row], "once")
-    [work] = await store.claim_work(Claim("quick", ("default",), 1, act.engine.charts.versions))
+    [work] = await store.work.claim(Claim("quick", ("default",), 1, act.engine.charts.versions))
     failed = work_failed(work.id, work.attempt, "FLAKY")
     (await floor.node.engine.send("default", "a", failed)).unwrap()
     [row] = await floor.node.tenant().list()
     assert await act.perform([row], "once") == first == [Outcome("a", HASTENED)]
-    [work] = await store.work(WorkQuery("default"))
+    [work] = await store.work.page(WorkQuery("default"))
     assert work.attempt == 3
     assert work.due > await store.now()

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Settlement
+from headway.store.queries import Settlement
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import LETTER
 from tests.api.operating import Floor, Order, operated
+from tests.store.contract.place import LETTER
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-14")
 SHOP = "subscriber:shop"
@@ -56,12 +56,12 @@ async def test_pages_part_the_letters_of_one_message(floor: Floor) -> None:
     """A message that several destinations have not taken: each letter stands on one page, none on two."""
     store = floor.node.engine.store
     for destination in ("x", "y", "z"):
-        await store.hold([("", destination)], "n", 60_000)
+        await store.leases.hold([("", destination)], "n", 60_000)
         letters = tuple(
             replace(LETTER, destination=destination, tenant="default", id=f"m{position}", position=position)
             for position in (7, 8)
         )
-        assert await store.settle(Settlement(destination, "n", Cursor(), letters))
+        assert await store.messages.settle(Settlement(destination, "n", Cursor(), letters))
     seen, cursor = [], None
     async with floor.operator() as desk:
         for _ in range(6):
@@ -119,9 +119,9 @@ async def test_letters_that_wait_are_given_up_only_when_that_is_asked_for(floor:
     """So that an operator can end what nobody will ever take."""
     store = floor.node.engine.store
     wanted: dict[str, Any] = {"destination": "x", "dry_run": False}
-    await store.hold([("", "x")], "n", 60_000)
+    await store.leases.hold([("", "x")], "n", 60_000)
     letters = (replace(LETTER, destination="x", tenant="default", id="m7", position=7, dead=False),)
-    assert await store.settle(Settlement("x", "n", Cursor(), letters))
+    assert await store.messages.settle(Settlement("x", "n", Cursor(), letters))
     async with floor.operator() as desk:
         assert (await desk.done("letters/discard", **wanted))["count"] == 0
         tried = await desk.done("letters/discard", destination="x", waiting=True)

@@ -82,10 +82,10 @@ async def test_a_key_that_is_reused_is_told_in_the_callers_words(service: Servic
 async def test_a_request_under_way_elsewhere_is_refused(service: Service) -> None:
     """A key that another node holds is 409, and is free when that node lets go."""
     name, store = ("default", "answer:make bot"), service.node.engine.store
-    assert await store.hold([name], "another node", 60_000)
+    assert await store.leases.hold([name], "another node", 60_000)
     busy = await service.client.post("/v1/keys", json=NEW, headers=KEY)
     assert (busy.status_code, busy.json()["code"]) == (409, "key_in_flight")
-    await store.let_go([name], "another node")
+    await store.leases.release([name], "another node")
     assert (await service.client.post("/v1/keys", json=NEW, headers=KEY)).status_code == 201
 
 
@@ -103,7 +103,7 @@ async def test_a_key_is_free_by_the_time_its_refusal_is_told(service: Service) -
 
     async def tell(message: Message) -> None:
         if message["type"] == "http.response.start":
-            free.extend(await store.hold([name], "the next", 60_000))
+            free.extend(await store.leases.hold([name], "the next", 60_000))
 
     key = await service.key("admin")
     headers = [(b"authorization", f"Bearer {key}".encode())]

@@ -11,11 +11,10 @@ from headway.codec import replace
 from headway.engine.engine import Engine
 from headway.store import migrate
 from headway.store.address import database_at, store_at
-from headway.store.keys import KeyQuery, keys_of
-from headway.store.port import LetterQuery, Settlement, WorkQuery
+from headway.store.queries import KeyQuery, LetterQuery, Settlement, WorkQuery
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import letter
 from tests.api.dying import EFFECT, Working, not_under_way, process
+from tests.store.contract.place import letter
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-6")
 NEW = {"actor": {"id": "bot"}, "scopes": ["read"], "name": "bot"}
@@ -49,7 +48,7 @@ async def test_a_key_is_made_once(database: str) -> None:
         pass
     answer = await repeated(database, "/v1/keys", NEW)
     async with opened(database) as engine:
-        keys = [row for row in await keys_of(engine.store).list(KeyQuery()) if row.name == "bot"]
+        keys = [row for row in await engine.store.keys.list(KeyQuery()) if row.name == "bot"]
     assert (answer.status_code, answer.json()["code"]) == (409, "secret_told")
     assert [row.id for row in keys] == [answer.json()["key"]]
     assert answer.headers["Idempotency-Replayed"] == "true"
@@ -85,7 +84,7 @@ async def test_a_claim_that_is_repeated_gets_the_same_work(database: str) -> Non
     assert [item["instance"] for item in others.json()["items"]] == ["p2", "p3"]
     assert ended.json()["status"] == "done"
     async with opened(database) as engine:
-        assert len(await engine.store.work(WorkQuery("default", leased=True))) == 3
+        assert len(await engine.store.work.page(WorkQuery("default", leased=True))) == 3
 
 
 @pytest.mark.parametrize("what", ["redrive", "discard"])
@@ -93,12 +92,12 @@ async def test_letters_are_changed_once(database: str, what: str) -> None:
     """The repeat tells how many the first call has changed, and leaves those that it did not."""
     rows = tuple(replace(letter(number, dead=True), tenant="default") for number in range(1, 6))
     async with opened(database) as engine:
-        assert await engine.store.hold([("", "a")], "relay", 60_000)
-        assert await engine.store.settle(Settlement("a", "relay", Cursor(), rows))
+        assert await engine.store.leases.hold([("", "a")], "relay", 60_000)
+        assert await engine.store.messages.settle(Settlement("a", "relay", Cursor(), rows))
     body = {"destination": "a", "limit": 2, "dry_run": False}
     answer = await repeated(database, f"/v1/operations/letters/{what}", body)
     assert answer.status_code == 200, answer.text
     assert (answer.json()["count"], answer.json()["more"]) == (2, True)
     async with opened(database) as engine:
-        left = await engine.store.letters(LetterQuery("a", dead=True))
+        left = await engine.store.letters.page(LetterQuery("a", dead=True))
     assert [row.position for row in left] == [3, 4, 5]

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from headway.store.port import EventQuery, MessageQuery
+from headway.store.queries import EventQuery, MessageQuery
 from tests.api.asking import CHARTS
 from tests.api.serving import Service, serving
 
@@ -38,10 +38,10 @@ async def test_secrets_leave_by_no_way(service: Service, caplog: pytest.LogCaptu
     told = [
         (await service.client.get("/v1/instances/t/history")).text,
         (await service.client.get("/v1/asks")).text,
-        repr(await store.history(("default", "t"))),
-        repr((await store.events(EventQuery())).events),
-        repr((await store.messages(MessageQuery())).messages),
-        repr(await store.ask(("default", (await service.node.asks.of_instance("default", "t"))[0].id))),
+        repr(await store.history.page(("default", "t"))),
+        repr((await store.events.page(EventQuery())).events),
+        repr((await store.messages.page(MessageQuery())).messages),
+        repr(await store.asks.get(("default", (await service.node.asks.of_instance("default", "t"))[0].id))),
         caplog.text,
     ]
     assert [text for text in told if any(secret in text for secret in SECRETS)] == []

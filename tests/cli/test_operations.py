@@ -8,10 +8,10 @@ import pytest
 
 from headway.codec import replace
 from headway.store.address import store_at
-from headway.store.port import Settlement
+from headway.store.queries import Settlement
 from headway.store.rows import Cursor
-from headway.testing.store_contract.place import LETTER
 from tests.cli.conftest import Headway
+from tests.store.contract.place import LETTER
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-5", "ENG-14")
 
@@ -39,12 +39,12 @@ def letters(shop: Headway, database: str) -> Headway:
     async def keep() -> None:
         store = store_at(database)
         await store.open()
-        await store.hold([("", "a")], "n", 60_000)
+        await store.leases.hold([("", "a")], "n", 60_000)
         rows = tuple(
             replace(LETTER, tenant=tenant, id=f"m{position}", position=position, dead=True, data='"secret"')
             for position, tenant in enumerate(("default", "default", "default", "other"), 1)
         )
-        assert await store.settle(Settlement("a", "n", Cursor(), rows))
+        assert await store.messages.settle(Settlement("a", "n", Cursor(), rows))
         await store.close()
 
     asyncio.run(keep())

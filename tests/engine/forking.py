@@ -13,7 +13,7 @@ NODE = Node(sys.argv[1], [Job])
 CALLS: dict[str, Callable[[], Awaitable[object]]] = {
     "send": lambda: NODE.tenant().send("a", Job.go()),
     "get": lambda: NODE.tenant().get("a"),
-    "history": lambda: NODE.engine.store.history(("default", "a")),
+    "history": lambda: NODE.engine.store.history.page(("default", "a")),
     "open": NODE.open,
     "stop": NODE.stop,
 }

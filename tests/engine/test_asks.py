@@ -183,7 +183,7 @@ async def test_a_link_does_nothing_but_answer(made: Harness) -> None:
             await harness.node.asks.answer_link(token, "ask.delegate", {"to": "mallory"})
         (await harness.tenant.answer(ask, "reject", by=BOB)).unwrap()
         harness.clock.advance("1s")
-        assert await harness.node.engine.store.prune_instances(harness.clock.now(), 10) == 1
+        assert await harness.node.engine.store.instances.prune(harness.clock.now(), 10) == 1
         assert await opened(harness) == ask
         with pytest.raises(LinkError, match="earlier life"):
             await harness.node.asks.answer_link(token, "reject")

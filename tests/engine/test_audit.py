@@ -9,8 +9,9 @@ from headway.engine.audit.audit import GONE, Audit
 from headway.engine.audit.checkpoint import Checkpoint, Head, lines_of
 from headway.engine.upgrade.upgrade import upgrade
 from headway.errors import InputError
-from headway.store.port import Attempt, TimerQuery, WorkQuery
-from headway.store.port import Claim as WorkClaim
+from headway.store.queries import Claim as WorkClaim
+from headway.store.queries import TimerQuery, WorkQuery
+from headway.store.rows import Attempt
 from headway.testing import FakeClock, Harness
 from headway.worker.rescue import Rescue
 from headway.worker.timers import Sweep
@@ -84,7 +85,7 @@ async def test_what_the_engine_does_to_work_and_timers_is_no_flaw(database: str,
         store = harness.node.engine.store
 
         async def claimed() -> Attempt:
-            [row] = await store.claim_work(WORKER)
+            [row] = await store.work.claim(WORKER)
             assert await flaws(harness) == []
             return (row.tenant, row.id, row.attempt)
 
@@ -93,22 +94,22 @@ async def test_what_the_engine_does_to_work_and_timers_is_no_flaw(database: str,
         assert await flaws(harness) == []
         attempt = await claimed()
         clock.advance("10s")
-        await store.release_work("w", [attempt], clock.now() + timedelta(days=10))
+        await store.work.release("w", [attempt], clock.now() + timedelta(days=10))
         assert await flaws(harness) == []
-        assert await store.hasten_work([attempt])
+        assert await store.work.hasten([attempt])
         await claimed()
         clock.advance("5m")
         await Rescue(harness.node.engine).turn()
-        [row] = await store.work(WorkQuery("default"))
+        [row] = await store.work.page(WorkQuery("default"))
         assert (row.attempt, row.worker, row.due > clock.now()) == (2, None, True)
         assert await flaws(harness) == []
-        assert await store.hasten_work([(row.tenant, row.id, row.attempt)])
+        assert await store.work.hasten([(row.tenant, row.id, row.attempt)])
         assert await flaws(harness) == []
         await upgrade(harness.node.engine, "Shipment", 2)
         assert await flaws(harness) == []
         clock.advance("3h")
         for _ in range(2):
-            await store.run(Sweep(await store.timers(TimerQuery("default"))))
+            await store.run(Sweep(await store.timers.page(TimerQuery("default"))))
             assert await flaws(harness) == []
             clock.advance("5m")
 
@@ -193,7 +194,7 @@ async def test_what_the_engine_does_after_a_checkpoint_is_no_flaw(database: str,
         (await harness.tenant.send("c", Switch.turn_on())).unwrap()
         assert await found_by(harness, checkpoint) == ([], 0)
         clock.advance("1d")
-        await store.prune_instances(await store.now(), limit=10)
+        await store.instances.prune(await store.now(), limit=10)
         assert await found_by(harness, checkpoint) == ([], 2)
         (await harness.tenant.create(Switch, "a")).unwrap()
         (await harness.tenant.send("c", Switch.turn_off())).unwrap()

@@ -15,7 +15,7 @@ from headway.node import Node
 from headway.outbox import Subscriber
 from headway.statechart.model import Fact
 from headway.store.address import store_at
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.testing import FakeClock, Harness
 from headway.worker import Retention
 

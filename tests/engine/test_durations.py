@@ -7,7 +7,7 @@ import pytest
 from headway import Ask, Final, Refusal, Retry, State, Statechart, person
 from headway.actions import topic
 from headway.errors import HeadwayError
-from headway.store.port import Claim, MessageQuery
+from headway.store.queries import Claim, MessageQuery
 from headway.testing import FakeClock, Harness
 from headway.worker import Retention
 
@@ -95,7 +95,7 @@ async def test_messages_and_instances_are_kept_as_long_as_retention_says(made: H
         (await harness.tenant.send("s", Switch.stop())).unwrap()
 
         async def kept() -> tuple[int, int]:
-            messages = await harness.node.engine.store.messages(MessageQuery(kinds=("topic",)))
+            messages = await harness.node.engine.store.messages.page(MessageQuery(kinds=("topic",)))
             return len(messages.messages), len(await harness.tenant.list())
 
         await harness.advance("11s")  # by then the consumers have settled how far they are
@@ -115,7 +115,7 @@ async def test_lost_work_is_rescued_at_the_end_of_its_lease(made: Harness) -> No
     async with made as harness:
         await harness.tenant.create(Errand, "e")
         engine = harness.node.engine
-        [taken] = await engine.store.claim_work(Claim("dead", ("default",), 1, engine.charts.versions))
+        [taken] = await engine.store.work.claim(Claim("dead", ("default",), 1, engine.charts.versions))
         assert taken.leased_until == harness.clock.now() + LEASE
         await harness.advance(LEASE - MOMENT)
         assert (await harness.tenant.get("e")).work["going"].attempt == 1

@@ -10,7 +10,7 @@ from headway.engine.commit import IN_BATCH, WRITERS, Commit, write_effects
 from headway.errors import EngineError
 from headway.statechart.effects import Effect
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 pytestmark = pytest.mark.mission("ENG-3")
 

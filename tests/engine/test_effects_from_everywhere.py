@@ -9,10 +9,10 @@ import pytest
 from headway import Ask, Final, Retry, State, Statechart, person
 from headway.actions import add, record, spawn, tell, topic
 from headway.engine.audit.audit import Audit
-from headway.store.port import LetterQuery, MessageQuery
+from headway.store.queries import LetterQuery, MessageQuery
 from headway.testing import FakeClock, Harness
-from headway.testing.store_contract.acts import found
 from headway.worker import Fail, Handlers, Work
+from tests.store.contract.acts import found
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-5", "ENG-12")
 ANN = person("ann", "user")
@@ -106,7 +106,7 @@ async def seen(harness: Harness, name: str) -> tuple[list[str], list[str], int, 
     """Children, topics, the counter and whether there is a record, of an instance."""
     store, tenant = harness.node.engine.store, "default"
     children = [row.chart for row in await harness.tenant.list(parent=name)]
-    page = await store.messages(MessageQuery(kinds=("topic",), limit=500))
+    page = await store.messages.page(MessageQuery(kinds=("topic",), limit=500))
     topics = [each.name for each in page.messages if each.instance == name]
     counter, kept = (tenant, f"seen:{name}"), (tenant, "seen", name)
     rows = await found(store, counters={counter}, records={kept})
@@ -116,7 +116,7 @@ async def seen(harness: Harness, name: str) -> tuple[list[str], list[str], int, 
 async def quiet(harness: Harness) -> None:
     """No message is dead, and the audit finds nothing."""
     store = harness.node.engine.store
-    assert await store.letters(LetterQuery(dead=True, limit=10)) == []
+    assert await store.letters.page(LetterQuery(dead=True, limit=10)) == []
     assert [str(flaw) async for flaw in Audit(store).everything()] == []
 
 

@@ -22,7 +22,7 @@ from headway.errors import (
 from headway.statechart.model import Fact
 from headway.store import migrate
 from headway.store.address import database_at, store_at
-from headway.store.port import InstanceQuery, WorkQuery
+from headway.store.queries import InstanceQuery, WorkQuery
 
 Scenario = Callable[[Engine], Awaitable[None]]
 TENANT = "acme"
@@ -107,7 +107,7 @@ def test_a_transition_is_stored_with_all_that_belongs_to_it(played: Callable[[Sc
         lines = [(line.transition, line.before, line.after) for line in await engine.history(TENANT, "job")]
         assert lines == [("start", "", "waiting"), ("begin", "waiting", "running")]
         await moved(engine.create(TENANT, "claim", "Claim"))
-        assert await engine.store.next_timer(engine.charts.versions) is not None
+        assert await engine.store.timers.next(engine.charts.versions) is not None
 
     played(scenario)
 
@@ -292,7 +292,7 @@ def test_what_a_step_begins_and_takes_back_leaves_no_row(database: str) -> None:
         async with Engine(store_at(database), [Passing]) as engine:
             await moved(engine.create(TENANT, "p", "Passing"))
             assert (await moved(engine.send(TENANT, "p", Passing.go()))).states == ("last",)
-            assert not await engine.store.work(WorkQuery(tenant=TENANT))
-            assert await engine.store.next_timer(engine.charts.versions) is None
+            assert not await engine.store.work.page(WorkQuery(tenant=TENANT))
+            assert await engine.store.timers.next(engine.charts.versions) is None
 
     asyncio.run(play())

@@ -10,7 +10,7 @@ from headway.engine.engine import LONGEST_NAME
 from headway.engine.orders import Receipt
 from headway.errors import TooLargeError, UnknownChartError
 from headway.node import Node
-from headway.store.port import MessageQuery
+from headway.store.queries import MessageQuery
 
 
 class Switch(Statechart):
@@ -37,7 +37,7 @@ async def test_a_call_that_fails_halfway_leaves_nothing_behind(database: str) ->
         assert isinstance(asked, UnknownChartError)
         assert (await tenant.get("l")).seq == 1
         assert [line.event for line in await tenant.history("l")][1:] == []
-        page = await tenant._engine.store.messages(MessageQuery(kinds=("topic",)))
+        page = await tenant._engine.store.messages.page(MessageQuery(kinds=("topic",)))
         assert [message.name for message in page.messages] == ["flipped"]
 
 

@@ -120,13 +120,13 @@ async def test_a_full_disk_is_an_error_and_then_forgotten(tmp_path: Path) -> Non
     async with Engine(store_at(await migrated(tmp_path)), [Turnstile]) as engine:
         await engine.create("t", "i", Turnstile)
         store: Any = engine.store
-        [(pages,)] = await store._writer.call(lambda held: held.fetch("PRAGMA page_count"))
-        await store._writer.call(lambda held: held.fetch(f"PRAGMA max_page_count = {pages}"))
+        [(pages,)] = await store._database.writer.call(lambda held: held.fetch("PRAGMA page_count"))
+        await store._database.writer.call(lambda held: held.fetch(f"PRAGMA max_page_count = {pages}"))
         large = Turnstile.hold({"text": "x" * 100_000})
         with pytest.raises(StoreFullError):
             await engine.send("t", "i", large)
         seq = (await engine.get("t", "i")).seq
-        await store._writer.call(lambda held: held.fetch("PRAGMA max_page_count = 1000000"))
+        await store._database.writer.call(lambda held: held.fetch("PRAGMA max_page_count = 1000000"))
         receipt = await engine.send("t", "i", Turnstile.push())
         assert isinstance(receipt, Receipt)
         assert receipt.seq == seq + 1

@@ -9,8 +9,10 @@ from headway import Final, State, Statechart
 from headway.engine.announce import Announcer
 from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Version
+from headway.store.rows import Version
 from headway.store.sqlite.store import SqliteStore
+from headway.store.sqlite.timers import SqliteTimers
+from headway.store.unit import Changes
 from headway.testing import FakeClock
 from headway.worker.timers import Timers
 
@@ -25,8 +27,21 @@ class Nap(Statechart):
     wake = asleep.after("300ms").to(awake)
 
 
+class LateTimers(SqliteTimers):
+    """Timers during whose answers something may happen."""
+
+    meanwhile: Engine | None = None
+
+    async def next(self, versions: Collection[Version]) -> datetime | None:
+        """Answer with what was true before something happened."""
+        at = await super().next(versions)
+        if self.meanwhile is not None:
+            await self.meanwhile.create("acme", "late", Nap)
+        return at
+
+
 class Deaf(SqliteStore):
-    """A store that cannot announce for a while, and during whose answers something may happen."""
+    """A store that cannot announce for a while."""
 
     announced: list[Collection[str]]
     deaf = True
@@ -36,15 +51,6 @@ class Deaf(SqliteStore):
         if self.deaf:
             raise StoreUnavailableError("not now")
         self.announced = [*self.announced, sorted(topics)]
-
-    meanwhile: Engine | None = None
-
-    async def next_timer(self, versions: Collection[Version]) -> datetime | None:
-        """Answer with what was true before something happened."""
-        at = await super().next_timer(versions)
-        if self.meanwhile is not None:
-            await self.meanwhile.create("acme", "late", Nap)
-        return at
 
 
 def deaf(clock: FakeClock) -> Deaf:
@@ -83,6 +89,7 @@ async def test_a_timer_that_is_set_while_the_service_looks_for_the_next_wakes_it
         await timers.turn()
         assert timers.tally["fired"] == 1
         timers._woken.clear()
-        store.meanwhile = engine
+        store.timers = late = LateTimers(store._database)
+        late.meanwhile = engine
         assert await timers.rest() == timers.longest_rest, "the store did not know of the new timer yet"
         assert timers._woken.is_set()

@@ -18,7 +18,7 @@ from headway.statechart.refusal import Refusal
 from headway.store.address import database_at
 from headway.store.port import Store
 from headway.store.rows import HistoryRow
-from headway.store.sqlite import upkeep as sqlite_upkeep
+from headway.store.sqlite import instances as sqlite_instances
 from headway.testing import FakeClock, Harness
 
 pytestmark = pytest.mark.mission("ENG-7")
@@ -250,15 +250,32 @@ class Meanwhile:
         self.reads = 0
 
     def __getattr__(self, name: str) -> Any:
-        """A read of the store, after what happens before it."""
+        """A method of the store, or a noun, whose reads come after what happens before them."""
+        found = getattr(self._store, name)
+        return (
+            self._read(found)
+            if callable(found)
+            else _Reads(lambda method: self._read(getattr(found, method)))
+        )
 
+    def _read(self, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def read(*given: Any, **named: Any) -> Any:
             self.reads += 1
             if self.reads == self._moment or (self.reads > self._moment and not self._once):
                 await self._happens()
-            return await getattr(self._store, name)(*given, **named)
+            return await method(*given, **named)
 
         return read
+
+
+class _Reads:
+    """A noun of a store, by its methods."""
+
+    def __init__(self, method: Callable[[str], Any]) -> None:
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return self._method(name)
 
 
 async def moved(harness: Harness) -> None:
@@ -269,7 +286,7 @@ async def moved(harness: Harness) -> None:
 async def pruned(harness: Harness) -> None:
     """The claims that have ended are deleted."""
     store = harness.node.engine.store
-    await store.prune_instances(await store.now(), limit=10)
+    await store.instances.prune(await store.now(), limit=10)
 
 
 async def pruned_and_created_anew(harness: Harness) -> None:
@@ -280,13 +297,13 @@ async def pruned_and_created_anew(harness: Harness) -> None:
 
 async def pruned_in_part(harness: Harness) -> None:
     """The process that deletes claims is killed after its first transaction."""
-    whole, turns = sqlite_upkeep.prune_instances, iter([True])
+    whole, turns = sqlite_instances.prune_ended, iter([True])
 
-    def once(*given: Any) -> tuple[int, bool]:
-        return whole(*given) if next(turns, False) else (0, True)
+    def once(*given: Any, **named: Any) -> tuple[int, bool]:
+        return whole(*given, **named) if next(turns, False) else (0, True)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sqlite_upkeep, "prune_instances", once)
+        patch.setattr(sqlite_instances, "prune_ended", once)
         await pruned(harness)
 
 
@@ -298,7 +315,7 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
     happens: Callable[[Harness], Awaitable[None]],
 ) -> None:
     """Before any read of an audit instances may move, and be deleted with their history, or some of it."""
-    monkeypatch.setattr(sqlite_upkeep, "LINES", 3)
+    monkeypatch.setattr(sqlite_instances, "LINES", 3)
     monkeypatch.setattr(audit, "PAGE", 2)
     async with Harness(Claim, database=database, clock=clock) as harness:
         for moment in range(1, MOST_READS):
@@ -328,7 +345,7 @@ async def test_what_happens_all_the_while_is_no_flaw(
     happens: Callable[[Harness], Awaitable[None]],
 ) -> None:
     """An audit ends, and finds nothing, though an instance moves or loses lines before each of its reads."""
-    monkeypatch.setattr(sqlite_upkeep, "LINES", 1)
+    monkeypatch.setattr(sqlite_instances, "LINES", 1)
     async with Harness(Claim, database=database, clock=clock) as harness:
         for moment in range(1, 20):
             await lived(harness)
@@ -348,7 +365,7 @@ async def test_a_history_of_which_a_part_is_pruned_is_whole(
     tmp_path: Any, clock: FakeClock, monkeypatch: pytest.MonkeyPatch, lines: int
 ) -> None:
     """Wherever a long pruning is interrupted, what is left is what the engine left; other gaps still show."""
-    monkeypatch.setattr(sqlite_upkeep, "LINES", lines)
+    monkeypatch.setattr(sqlite_instances, "LINES", lines)
     database = f"sqlite:///{tmp_path}/headway.db"
     async with Harness(Claim, database=database, clock=clock) as harness:
         await lived(harness)
@@ -383,7 +400,7 @@ async def test_a_decision_keeps_what_the_person_saw(database: str, clock: FakeCl
         [asked] = [effect for effect in await asked_of(harness, "a") if effect["ask"] == answered[0]["ask"]]
         assert (asked["shows"], asked["roles"], lines[-1].version) == ({"amount": 3}, ["manager"], 1)
         assert (answered[0]["by"], answered[0]["event"]) == ("ann", "approve")
-        row = await harness.node.engine.store.ask(("default", asked["ask"]))
+        row = await harness.node.engine.store.asks.get(("default", asked["ask"]))
         assert row is not None
         assert asked["schema"] == await harness.node.asks.form(row)
         assert [*asked["schema"]["properties"]] == ["fair", "why"]

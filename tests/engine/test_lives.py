@@ -235,7 +235,7 @@ async def test_a_version_with_other_contents_is_refused(database: str, clock: Fa
     async with Harness(made("here"), database=database, clock=clock):
         pass
     async with Harness(made("here"), database=database, clock=clock) as again:
-        assert [row.chart for row in await again.node.engine.store.charts()] == ["Road"]
+        assert [row.chart for row in await again.node.engine.store.charts.all()] == ["Road"]
     with pytest.raises(ChartChangedError, match="Road v1"):
         await Harness(made("there"), database=database, clock=clock).node.open()
     async with Harness(made("there"), database=database, clock=clock, charts_may_change=True):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection, Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from headway.engine.lookups import Lookups
 from headway.errors import StoreUnavailableError
 from headway.store.rows import InstanceRow, Key
-from headway.testing.store_contract.place import instance
+from tests.store.contract.place import instance
 
 pytestmark = pytest.mark.mission("ENG-2")
 ROWS = {("acme", f"i{n}"): instance(f"i{n}") for n in range(10)}
@@ -18,14 +19,12 @@ ROWS = {("acme", f"i{n}"): instance(f"i{n}") for n in range(10)}
 class Slow:
     """A store with one lane, whose reads end when the test says so."""
 
-    lanes = 1
-
     def __init__(self) -> None:
         self.reads: list[set[Key]] = []
         self.error: Exception | None = None
         self.goes_on = asyncio.Event()
 
-    async def instance(self, key: Key) -> InstanceRow | None:
+    async def get(self, key: Key) -> InstanceRow | None:
         """One of the rows."""
         [*found] = await self.look_up([key])
         return found[0] if found else None
@@ -47,7 +46,7 @@ def slow() -> Slow:
 
 async def begun(slow: Slow, names: Sequence[str]) -> list[asyncio.Task[InstanceRow | None]]:
     """Reads that have been asked for, of which one is under way."""
-    store: Any = slow
+    store: Any = SimpleNamespace(lanes=1, instances=slow)
     lookups = Lookups(store)
     tasks = [asyncio.create_task(lookups.instance(("acme", name))) for name in names]
     await asyncio.sleep(0)

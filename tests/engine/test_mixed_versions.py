@@ -14,7 +14,7 @@ from headway.engine.upgrade.upgrade import upgrade
 from headway.errors import StoreUnavailableError, UnknownVersionError
 from headway.statechart.chart import Charted
 from headway.statechart.snapshot import Event, work_done, work_failed
-from headway.store.port import LetterQuery, MessageQuery, TimerQuery, WorkQuery
+from headway.store.queries import LetterQuery, MessageQuery, TimerQuery, WorkQuery
 from headway.testing import FakeClock, Harness
 from headway.worker import Handlers, Work
 from headway.worker.worker import Worker
@@ -143,7 +143,7 @@ async def test_work_of_an_unknown_version_is_left_alone(nodes: Nodes) -> None:
         await old.run_until_idle()
         await old.advance("5m")
         assert nodes.calls == []
-        [row] = await new.node.engine.store.work(WorkQuery(T))
+        [row] = await new.node.engine.store.work.page(WorkQuery(T))
         assert (row.attempt, row.worker, row.version) == (1, None, 2)
         await new.run_until_idle()
         assert nodes.calls == [("new", "a")]
@@ -184,7 +184,7 @@ async def test_lost_work_is_rescued_where_its_version_is_known(nodes: Nodes) -> 
             dead.node.worker._attempts.held.clear()  # it is gone from one moment to the next
         nodes.clock.advance("2m")
         await old.run_until_idle()
-        [row] = await old.node.engine.store.work(WorkQuery(T))
+        [row] = await old.node.engine.store.work.page(WorkQuery(T))
         assert row.attempt == 1
         async with nodes.node("new", NewOrder) as new:
             await new.advance("5s")
@@ -217,14 +217,14 @@ async def test_a_message_waits_for_a_node_that_knows_the_receiver(nodes: Nodes) 
         await old.tenant.create("Teller", "t", context={"to": "a"})
         await old.tenant.send("t", Teller.say())
         await old.advance("20m")
-        [letter] = await old.node.engine.store.letters(LetterQuery(destination="instances"))
+        [letter] = await old.node.engine.store.letters.page(LetterQuery(destination="instances"))
         assert (letter.dead, letter.attempts) == (False, 1)
         assert "does not know chart Order v2" in letter.error
         await old.node.relays[0].stop()
         async with nodes.node("new", NewOrder, Teller) as new:
             await new.advance("10s")
             assert await states(new, "a") == ["done"]
-            assert not await new.node.engine.store.letters(LetterQuery(destination="instances"))
+            assert not await new.node.engine.store.letters.page(LetterQuery(destination="instances"))
 
 
 async def test_a_relay_makes_way_for_a_node_that_knows_more(nodes: Nodes) -> None:
@@ -285,7 +285,9 @@ async def test_progress_that_is_forwarded_twice_is_counted_once(nodes: Nodes) ->
             await forward(*call, **more)
             nodes.clock.advance("1s")
             store = new.node.engine.store
-            sent = [each.id for each in (await store.messages(MessageQuery(kinds=("deliver",)))).messages]
+            sent = [
+                each.id for each in (await store.messages.page(MessageQuery(kinds=("deliver",)))).messages
+            ]
             assert len(sent) == len({*sent})
             if failures:
                 raise failures.pop()
@@ -354,15 +356,16 @@ async def test_what_an_instance_holds_follows_its_upgrade(nodes: Nodes) -> None:
 
 def overtaken(harness: Harness, read: str, by: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let an upgrade be committed between what a node reads and what it does."""
-    store = harness.node.engine.store
-    reading = getattr(store, read)
+    name, method = read.split(".")
+    noun = getattr(harness.node.engine.store, name)
+    reading = getattr(noun, method)
 
     async def read_then_upgraded(*call: Any) -> Any:
         rows = await reading(*call)
         await upgrade(by.node.engine, "Order", 2)
         return rows
 
-    monkeypatch.setattr(store, read, read_then_upgraded)
+    monkeypatch.setattr(noun, method, read_then_upgraded)
 
 
 async def test_a_timer_stays_with_its_version_when_an_upgrade_comes_first(
@@ -371,11 +374,11 @@ async def test_a_timer_stays_with_its_version_when_an_upgrade_comes_first(
     """The old node cannot fire it any more: it neither takes it back to the old version nor puts it off."""
     async with nodes.node("old", Order) as old, nodes.node("new", Order, NewOrder) as new:
         await old.tenant.create("Order", "a")
-        [before] = await old.node.engine.store.timers(TimerQuery(T))
+        [before] = await old.node.engine.store.timers.page(TimerQuery(T))
         nodes.clock.advance("11d")
-        overtaken(old, "due_timers", new, monkeypatch)
+        overtaken(old, "timers.due", new, monkeypatch)
         await old.node.timers.turn()
-        [timer] = await new.node.engine.store.timers(TimerQuery(T))
+        [timer] = await new.node.engine.store.timers.page(TimerQuery(T))
         assert (timer.version, timer.due) == (2, before.due)
 
 
@@ -388,12 +391,12 @@ async def test_lost_work_stays_with_its_version_when_an_upgrade_comes_first(
     async with nodes.node("old", Order) as old, nodes.node("new", Order, NewOrder) as new:
         worker = await paying(old)
         nodes.clock.advance("1m")
-        overtaken(old, "expired_work", new, monkeypatch)
+        overtaken(old, "work.expired", new, monkeypatch)
         await old.node.rescue.turn()
-        [work] = await new.node.engine.store.work(WorkQuery(T))
+        [work] = await new.node.engine.store.work.page(WorkQuery(T))
         assert (work.version, work.worker, work.attempt) == (2, worker.id, 1)
         await new.node.rescue.turn()
-        [work] = await new.node.engine.store.work(WorkQuery(T))
+        [work] = await new.node.engine.store.work.page(WorkQuery(T))
         assert (work.version, work.worker, work.attempt) == (2, None, 2)
         nodes.gates["old"].set()
 
@@ -420,13 +423,13 @@ async def test_old_versions_cost_one_look_at_the_instances(
     async with nodes.node("old", Order, Teller) as old, nodes.node("new", NewOrder) as new:
         await old.tenant.create("Order", "a")
         store = new.node.engine.store
-        look = store.living_versions
+        look = store.charts.living_versions
 
         async def looked() -> Any:
             looks.append("all")
             return await look()
 
-        monkeypatch.setattr(store, "living_versions", looked)
+        monkeypatch.setattr(store.charts, "living_versions", looked)
         [found] = await unknown_versions(store, new.node.engine.charts.versions)
         assert (found.chart, found.version, looks) == ("Order", 1, ["all"])
         everything = [("Order", 1), ("Order", 2), ("Teller", 1)]

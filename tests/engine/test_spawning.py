@@ -8,7 +8,7 @@ from headway import Final, Refusal, State, Statechart, any_live
 from headway.actions import spawn
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
-from headway.store.port import InstanceQuery, LetterQuery
+from headway.store.queries import InstanceQuery, LetterQuery
 from headway.testing import FakeClock, Harness
 from headway.testing.memory import MemoryStore, Tables
 from headway.worker import Handlers, Work
@@ -208,7 +208,7 @@ async def test_a_cancellation_does_not_cancel_its_own_cleanup(made: Harness) -> 
         ((stage, status),) = await family(harness, "h")
         assert (stage, status) == ("Stage", "stopped")
         assert await family(harness, "h:1:0") == [("Cleanup", "freed")]
-        assert await harness.node.engine.store.letters(LetterQuery(dead=True, limit=10)) == []
+        assert await harness.node.engine.store.letters.page(LetterQuery(dead=True, limit=10)) == []
 
 
 async def test_the_memory_store_creates_them_too() -> None:

@@ -14,10 +14,12 @@ from headway.engine.tail import Tail, cursor_of, cursor_text
 from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
 from headway.store.address import store_at
-from headway.store.port import EventPage, EventQuery, Store
+from headway.store.port import Store
 from headway.store.postgres.store import PostgresStore
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import AFTER_LINES, Cursor, LogRow
 from tests.engine.tailing import NEVER, Chore, Job, Visit, following, go_on, line, progress, some, told, visit
+from tests.overlay import Overlay
 
 pytestmark = pytest.mark.mission("ENG-7", "ENG-15", "ENG-17")
 
@@ -27,7 +29,7 @@ async def everything(store: Store) -> list[LogRow]:
     seen: list[LogRow] = []
     page = EventPage([], Cursor(), complete=False)
     while not page.complete:
-        page = await store.events(EventQuery(after=page.cursor, limit=500))
+        page = await store.events.page(EventQuery(after=page.cursor, limit=500))
         seen += page.events
     return seen
 
@@ -167,18 +169,18 @@ class Counting:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.events: Any = Overlay(store.events, page=self._page)
         self.reads = 0
         self.fails = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def events(self, query: EventQuery) -> EventPage:
-        """A page, or a failure."""
+    async def _page(self, query: EventQuery) -> EventPage:
         self.reads += 1
         if self.fails:
             raise StoreUnavailableError("gone")
-        return await self._store.events(query)
+        return await self._store.events.page(query)
 
 
 async def test_many_followers_share_one_reader(address: str) -> None:
@@ -289,7 +291,7 @@ async def test_what_an_older_transaction_holds_back_comes_in_its_order(postgres_
     async with following(store) as (engine, tail), tail.follow() as follower:
         await visit(engine, "a")
         await some(follower, 1)
-        async with store._connections.connection() as connection, connection.transaction():
+        async with store._database.connections.connection() as connection, connection.transaction():
             await connection.fetch("SELECT pg_current_xact_id()")
             await go_on(engine, "a", 3)
             while await tail.rest() == NEVER:

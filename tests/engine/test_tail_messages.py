@@ -36,7 +36,7 @@ async def test_a_follower_hears_how_far_work_is_though_there_is_no_line_of_it(ad
             await timers.turn()
         seen = await some(follower, 5)
         assert seen == line("a", 3, "half", "almost", 4, "ask.reminded")
-        assert len(await engine.store.history(("acme", "a"))) == 3
+        assert len(await engine.store.history.page(("acme", "a"))) == 3
         async with tail.follow(event.cursor) as again:
             assert await some(again, 5) == seen
 
@@ -49,7 +49,7 @@ async def test_who_was_away_for_too_long_can_know_it(address: str) -> None:
             await engine.create("acme", "a", "Job")
             await progress(engine, "a", 0.5)
             started, told_of = await anext(follower), await anext(follower)
-        await engine.store.prune_messages(datetime(2100, 1, 1, tzinfo=UTC), 100)
+        await engine.store.messages.prune(datetime(2100, 1, 1, tzinfo=UTC), 100)
         assert await tail.has_forgotten(Cursor())
         assert await tail.has_forgotten(started.cursor)
         assert not await tail.has_forgotten(told_of.cursor)

@@ -10,8 +10,8 @@ from headway.codec import decode
 from headway.engine.audit.audit import Audit
 from headway.engine.engine import Engine
 from headway.store.address import store_at
-from headway.store.port import Claim as WorkClaim
-from headway.store.port import InstanceQuery, MessageQuery, WorkQuery
+from headway.store.queries import Claim as WorkClaim
+from headway.store.queries import InstanceQuery, MessageQuery, WorkQuery
 from headway.testing import FakeClock, Harness
 from headway.worker import Handlers, Retention, Work
 from headway.worker.timers import Timers
@@ -80,13 +80,13 @@ async def test_a_timer_of_a_state_already_left_does_nothing(made: Harness) -> No
     async with made as harness:
         await harness.tenant.create(Patience, "a")
         harness.clock.advance("2m")
-        stale = await harness.node.engine.store.due_timers(10, harness.node.engine.charts.versions)
+        stale = await harness.node.engine.store.timers.due(10, harness.node.engine.charts.versions)
         (await harness.tenant.send("a", Patience.skip())).unwrap()
         seq = (await harness.tenant.get("a")).seq
         await harness.node.timers._fire(stale)
         await harness.run_until_idle()
         assert (await harness.tenant.get("a")).seq == seq
-        assert await harness.node.engine.store.due_timers(10, harness.node.engine.charts.versions) == []
+        assert await harness.node.engine.store.timers.due(10, harness.node.engine.charts.versions) == []
 
 
 async def test_a_timer_that_fails_is_put_off_and_stops_no_other(made: Harness) -> None:
@@ -136,7 +136,7 @@ async def test_work_whose_worker_is_gone_is_taken_from_it(database: str, clock: 
         await first.advance("2h")
         engine = first.node.engine
         dead = WorkClaim("dead", ("default",), 9, engine.charts.versions)
-        [taken] = await engine.store.claim_work(dead)
+        [taken] = await engine.store.work.claim(dead)
         await first.advance("89s")
         assert (await first.tenant.get("a")).work["working"].attempt == 1
         await first.advance("2s")
@@ -147,7 +147,7 @@ async def test_work_whose_worker_is_gone_is_taken_from_it(database: str, clock: 
     async with Harness(Patience, database=database, clock=clock, handlers=handlers) as second:
         await second.advance("1m")
         assert (await second.tenant.get("a")).states == ("done",)
-        assert await second.node.engine.store.work(WorkQuery(tenant="default")) == []
+        assert await second.node.engine.store.work.page(WorkQuery(tenant="default")) == []
 
 
 @pytest.mark.mission("ENG-6")
@@ -162,9 +162,9 @@ async def test_what_has_had_its_time_is_deleted(database: str, clock: FakeClock)
         (await harness.tenant.cancel("a")).unwrap()
         await harness.advance("1d")
         assert harness.node.upkeep.tally["requests"] == 2
-        assert len((await store.messages(MessageQuery(kinds=("topic",)))).messages) == 2
+        assert len((await store.messages.page(MessageQuery(kinds=("topic",)))).messages) == 2
         await harness.advance("1d")
-        assert (await store.messages(MessageQuery(kinds=("topic",)))).messages == []
+        assert (await store.messages.page(MessageQuery(kinds=("topic",)))).messages == []
         assert len(await harness.tenant.list()) == 2
         await harness.advance("1d 1s")
         assert [row.id for row in await harness.node.engine.list(InstanceQuery(tenant="default"))] == ["b"]

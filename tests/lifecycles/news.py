@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headway.engine.engine import Engine
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 
 @contextmanager

@@ -23,10 +23,16 @@ from headway.statechart.effects import Effect
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Row, Snapshot
 from headway.statechart.step.step import Step, start, step
-from headway.store.port import AskQuery, InstanceQuery, MessageQuery, TimerQuery, WorkQuery
+from headway.store.queries import (
+    AskQuery,
+    InstanceQuery,
+    MessageQuery,
+    TimerQuery,
+    WorkQuery,
+)
 from headway.store.rows import Cursor, HistoryRow, MessageRow
 from headway.testing.clock import BEGINNING
-from headway.testing.store_contract.acts import found
+from tests.store.contract.acts import found
 
 CREATED_WITH = ("context", "by", "seed")
 MANY = 500
@@ -172,20 +178,22 @@ class Stage:
         store, key = self.engine.store, (tenant, life.name)
         row = await self.engine.row(*key)
         assert row.snapshot == encode(life.snapshot).decode()
-        lines = await store.history(key, limit=MANY)
+        lines = await store.history.page(key, limit=MANY)
         assert [_line(line) for line in lines] == [_row(row) for done in life.steps for row in done.history]
-        timers = await store.timers(TimerQuery(tenant, limit=MANY))
+        timers = await store.timers.page(TimerQuery(tenant, limit=MANY))
         own = [each for each in timers if each.instance == life.name]
         assert {each.id: (each.event, each.due) for each in own} == {
             id_: (timer.event, timer.due) for id_, timer in life.snapshot.timers.items()
         }
         work = [
-            each for each in await store.work(WorkQuery(tenant, limit=MANY)) if each.instance == life.name
+            each
+            for each in await store.work.page(WorkQuery(tenant, limit=MANY))
+            if each.instance == life.name
         ]
         assert {each.state: (each.id, each.attempt) for each in work} == {
             state: (each.id, each.attempt) for state, each in life.snapshot.work.items()
         }
-        asks = await store.asks(AskQuery(tenant, instance=life.name, limit=MANY))
+        asks = await store.asks.page(AskQuery(tenant, instance=life.name, limit=MANY))
         assert {each.state: (each.id, each.roles, each.claimed_by, each.delegated_to) for each in asks} == {
             state: (each.id, each.roles, each.claimed_by, each.delegated_to)
             for state, each in life.snapshot.asks.items()
@@ -201,7 +209,7 @@ class Stage:
         rows: list[MessageRow] = []
         complete = False
         while not complete:
-            page = await self.engine.store.messages(MessageQuery(after=self._read, limit=MANY))
+            page = await self.engine.store.messages.page(MessageQuery(after=self._read, limit=MANY))
             rows += page.messages
             self._read, complete = page.cursor, page.complete
         return rows

@@ -13,11 +13,11 @@ from headway.codec import decode
 from headway.engine.orders import Receipt
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.statechart.refusal import Refusal
-from headway.store.port import LetterQuery
+from headway.store.queries import LetterQuery
 from headway.testing import Harness
-from headway.testing.store_contract.acts import found
 from headway.worker import Handlers, Work
 from tests.lifecycles.applying import BROWSER, GOOD, LAST_PAGE, PAGE, SENT
+from tests.store.contract.acts import found
 
 TENANT = "default"
 ANN = person("ann", "user")
@@ -198,7 +198,7 @@ async def test_however_a_task_ends_its_browser_is_released(database: str) -> Non
         await life.advance("300s")
         states = [(await life.tenant.get(task)).state for task in ENDS]
         cleanups = [(row.parent, row.status) for row in await life.tenant.list(chart="applications.cleanup")]
-        dead = await life.node.engine.store.letters(LetterQuery(dead=True, limit=10))
+        dead = await life.node.engine.store.letters.page(LetterQuery(dead=True, limit=10))
     assert states == ["completed", "failed", "cancelled", "failed", "cancelled"]
     assert sorted(cleanups) == sorted((task, "released") for task in [*ENDS][:4])
     held = {"profileId": BROWSER["profileId"], "cdpUrl": BROWSER["cdpUrl"]}

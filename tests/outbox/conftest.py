@@ -7,8 +7,8 @@ import pytest
 
 from headway.store.port import Store
 from headway.testing import FakeClock
-from headway.testing.store_contract.place import Place
 from tests.places import FACTORIES
+from tests.store.contract.place import Place
 
 
 @pytest.fixture(params=["sqlite-file", "postgres"])

@@ -10,13 +10,15 @@ from headway.outbox.destination import Backoff, DeliveryError, PermanentError, U
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.waiting import MOST_WAITING
-from headway.store.port import LetterQuery, MessageQuery, Settlement, Store
+from headway.store.port import Store
 from headway.store.postgres import messages as postgres_messages
+from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor
 from headway.store.sqlite import letters as sqlite_letters
 from headway.store.sqlite import messages as sqlite_messages
 from headway.testing import FakeClock
 from tests.outbox.world import Reader, always, at_first, publish, relay_to, until_idle
+from tests.overlay import Overlay
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-17")
 
@@ -51,7 +53,7 @@ async def test_a_destination_that_takes_nothing_is_tried_with_one_message_at_a_t
     clock.advance("10s")
     await until_idle(relay)
     assert {message.instance for message in reader.taken} == {*names(14)}
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     said = [record.getMessage() for record in caplog.records]
     assert said[0] == "relay to subscriber:reader takes nothing, last: no answer; one message is tried in 5 s"
 
@@ -115,7 +117,7 @@ async def test_a_destination_that_is_not_there_costs_no_attempt_one_by_one_eithe
     await publish(store, "b", "m")
     relay = relay_to(store, reader, at_once=1)
     await until_idle(relay)
-    assert (len(reader.given), await store.letters(LetterQuery())) == (1, [])
+    assert (len(reader.given), await store.letters.page(LetterQuery())) == (1, [])
     clock.advance("5s")
     await until_idle(relay)
     assert {message.attempt for message in reader.given} == {1}
@@ -128,7 +130,7 @@ async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, c
     relay = relay_to(store, reader, page=10, most_waiting=25)
     await publish(store, "a", "bad", *(f"m{number}" for number in range(60)))
     await until_idle(relay)
-    assert len(await store.letters(LetterQuery(limit=1_000))) == relay._waiting.count == 30
+    assert len(await store.letters.page(LetterQuery(limit=1_000))) == relay._waiting.count == 30
     reader.moods.clear()
     clock.advance("10s")
     await until_idle(relay)
@@ -190,10 +192,10 @@ async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
         clock.advance("5m")
         await until_idle(relay)
     assert {(message.name, message.attempt) for message in reader.taken} == {("good", 1)}
-    [letter] = await store.letters(LetterQuery(instance="x"))
+    [letter] = await store.letters.page(LetterQuery(instance="x"))
     assert (letter.dead, letter.error) == (False, "no answer")
-    reached = await store.consumer("subscriber:reader") or Cursor()
-    assert not (await store.messages(MessageQuery(reached))).messages
+    reached = await store.messages.consumer("subscriber:reader") or Cursor()
+    assert not (await store.messages.page(MessageQuery(reached))).messages
 
 
 async def test_when_twice_as_many_wait_what_fails_is_given_up_at_once(store: Store) -> None:
@@ -208,7 +210,7 @@ async def test_when_twice_as_many_wait_what_fails_is_given_up_at_once(store: Sto
     for number in range(5):
         await publish(store, f"z{number}", "bad")
     await until_idle(relay)
-    dead = await store.letters(LetterQuery(dead=True))
+    dead = await store.letters.page(LetterQuery(dead=True))
     assert [(letter.instance, letter.error) for letter in dead] == [(f"z{n}", "no answer") for n in range(5)]
 
 
@@ -232,21 +234,19 @@ async def test_the_next_page_is_read_while_this_one_is_on_its_way(store: Store) 
     """A full page is followed by another, so its reading does not wait for the delivery."""
     log: list[str] = []
 
-    class Watching:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
+    async def page(query: MessageQuery) -> object:
+        log.append("read")
+        return await store.messages.page(query)
 
-        async def messages(self, query: MessageQuery) -> object:
-            log.append("read")
-            return await store.messages(query)
-
-        async def settle(self, settlement: Settlement) -> bool:
-            log.append("settle")
-            return await store.settle(settlement)
+    async def settle(settlement: Settlement) -> bool:
+        log.append("settle")
+        return await store.messages.settle(settlement)
 
     await publish(store, "a", "one", "two", "three", "four", "five")
     reader = Reader()
-    relay = relay_to(Watching(), reader, page=2)
+    relay = relay_to(
+        Overlay(store, messages=Overlay(store.messages, page=page, settle=settle)), reader, page=2
+    )
     await until_idle(relay)
     assert reader.names == ["one", "two", "three", "four", "five"]
     assert log == ["settle", "read", "read", "settle", "read", "settle", "settle", "read"]
@@ -260,7 +260,7 @@ async def test_a_page_holds_only_so_much_data(store: Store, monkeypatch: pytest.
     await publish(store, "a", *(f"m{number}" for number in range(7)), data="x" * 98)
     await publish(store, "a", "large", data="x" * 1_000)
     await publish(store, "a", "small", "last")
-    first = await store.messages(MessageQuery(limit=100))
+    first = await store.messages.page(MessageQuery(limit=100))
     assert [row.name for row in first.messages] == ["m0", "m1", "m2"]
     assert not first.complete
     await until_idle(relay_to(store, reader))
@@ -272,7 +272,7 @@ async def test_a_page_looks_at_so_many_messages_whatever_their_kind(store: Store
     await publish(store, "a", *(f"m{number}" for number in range(5)))
     read, cursor = [], Cursor()
     for _ in range(3):
-        page = await store.messages(MessageQuery(cursor, kinds=("webhook",), limit=2))
+        page = await store.messages.page(MessageQuery(cursor, kinds=("webhook",), limit=2))
         read.append((len(page.messages), page.complete))
         assert page.cursor > cursor
         cursor = page.cursor
@@ -330,7 +330,7 @@ async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
     for _ in range(3):
         await until_idle(relay)
         clock.advance("10s")
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     assert [message.instance for message in reader.taken].count("late") == 1
     for name in names(IN_A_ROW):
         assert [message.name for message in reader.taken if message.instance == name] == [
@@ -385,15 +385,15 @@ async def test_letters_are_read_with_so_much_data_only(
         await publish(store, name, *said, data="x" * 98)
     await until_idle(relay)
     clock.advance("10s")
-    due = await store.letters(LetterQuery(destination="subscriber:reader", due=True))
+    due = await store.letters.page(LetterQuery(destination="subscriber:reader", due=True))
     assert [row.instance for row in due] == ["x"]
-    behind = await store.letters_behind(
-        await store.letters(LetterQuery(dead=False, instance="i00", limit=1)), 9
+    behind = await store.letters.behind(
+        await store.letters.page(LetterQuery(dead=False, instance="i00", limit=1)), 9
     )
     assert [row.name for row in behind] == said[1:4]
     reader.moods.clear()
     await until_idle(relay)
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     for name in names(5):
         assert [message.name for message in reader.taken if message.instance == name] == said
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable
+from typing import Any
 
 import pytest
 
@@ -18,9 +19,11 @@ from headway.outbox.destination import (
     Wants,
 )
 from headway.outbox.relay import Relay
-from headway.store.port import LetterQuery, Settlement, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery, Settlement
 from headway.testing import FakeClock
 from tests.outbox.world import QUICK, publish, until_idle
+from tests.overlay import Overlay
 
 pytestmark = pytest.mark.mission("ENG-5")
 
@@ -66,7 +69,7 @@ class Pile:
 
 async def letters(store: Store) -> dict[str, tuple[int, bool]]:
     """What waits or is dead: how often it was tried, and whether it is dead."""
-    return {row.name: (row.attempts, row.dead) for row in await store.letters(LetterQuery())}
+    return {row.name: (row.attempts, row.dead) for row in await store.letters.page(LetterQuery())}
 
 
 async def test_a_page_goes_out_at_once_and_in_the_order_of_the_log(store: Store) -> None:
@@ -222,17 +225,14 @@ async def test_what_has_arrived_is_written_when_the_lease_cannot_be_extended(sto
             told.set()
             await asyncio.Event().wait()
 
-    class Shaky:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        async def hold(self, *given: object) -> object:
-            if told.is_set():
-                raise StoreUnavailableError("it went away")
-            return await store.hold(*given)  # type: ignore[arg-type]
+    async def hold(*given: object) -> object:
+        if told.is_set():
+            raise StoreUnavailableError("it went away")
+        return await store.leases.hold(*given)  # type: ignore[arg-type]
 
     await publish(store, "a", "a1", "a2")
-    relay = Relay(Engine(Shaky()), Slow(), holder="one", lease="60ms")  # type: ignore[arg-type]
+    shaky: Any = Overlay(store, leases=Overlay(store.leases, hold=hold))
+    relay = Relay(Engine(shaky), Slow(), holder="one", lease="60ms")
     with pytest.raises(StoreUnavailableError):
         await relay.turn()
     pile = Pile()
@@ -279,19 +279,17 @@ async def test_a_cancellation_from_within_does_not_end_a_relay_that_runs(store: 
     class Jumpy:
         has_jumped = False
 
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
         async def settle(self, settlement: Settlement) -> bool:
             if arrived.is_set() and not self.has_jumped:
                 self.has_jumped = True
                 arrived.clear()
                 raise asyncio.CancelledError("a library's own")
-            return await store.settle(settlement)
+            return await store.messages.settle(settlement)
 
     await publish(store, "a", "a1")
     pile, jumpy = Ringing(), Jumpy()
-    relay = Relay(Engine(jumpy), pile)  # type: ignore[arg-type]
+    jumping: Any = Overlay(store, messages=Overlay(store.messages, settle=jumpy.settle))
+    relay = Relay(Engine(jumping), pile)
     relay.longest_rest = 0.01
     async with asyncio.timeout(60), relay:
         while not jumpy.has_jumped:

@@ -21,7 +21,8 @@ from headway.outbox.instances import Instances, sender
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.snapshot import SYSTEM, work_done
-from headway.store.port import InstanceQuery, MessageQuery, Store
+from headway.store.port import Store
+from headway.store.queries import InstanceQuery, MessageQuery
 from headway.testing import FakeClock
 from tests.outbox.world import ACME, Failing, memory_store, until_idle
 
@@ -137,7 +138,7 @@ async def test_a_parent_that_is_pruned_needs_no_message(world: World, store: Sto
     await world.send("whole", Whole.grow(1))
     [part] = [row.id for row in await world.engine.list(InstanceQuery(tenant=ACME, parent="whole"))]
     await world.send("whole", Whole.stop(by=person("ann", "owner")))
-    assert await store.prune_instances(await store.now() + timedelta(days=1), 10) == 1
+    assert await store.instances.prune(await store.now() + timedelta(days=1), 10) == 1
     await world.send(part, Part.begin(by=SYSTEM))
     await until_idle(world.relay)
     assert (world.instances.tally["dropped"], await world.errors()) == (1, [])
@@ -382,5 +383,5 @@ async def test_a_message_belongs_to_the_trace_that_it_comes_from(world: World) -
     with tracing(trace):
         await world.send("whole", Whole.start_all())
     await until_idle(world.relay)
-    messages = (await world.engine.store.messages(MessageQuery())).messages
+    messages = (await world.engine.store.messages.page(MessageQuery())).messages
     assert [(row.name, row.trace) for row in messages] == [("begin", trace), ("begun", trace)]

@@ -17,7 +17,8 @@ from headway.outbox.destination import Backoff, message_id
 from headway.outbox.kafka import Kafka
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.store.port import LetterQuery, MessageQuery, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery, MessageQuery
 from headway.testing import FakeClock
 from tests.outbox.kafka_cluster import BROKEN, KafkaCluster
 from tests.outbox.world import ACME, QUICK, Failing, publish, until_idle
@@ -68,7 +69,7 @@ def event(record: Record) -> dict[str, Any]:
 async def test_a_message_is_a_cloud_event_keyed_by_its_instance(store: Store, cluster: KafkaCluster) -> None:
     """Id, source, type, subject and time as the specification wants them, and the data as it was."""
     await publish(store, "claim 1", "claim.paid", data={"amount": 12, "who": "Łódź"}, tenant="a/b")
-    [row] = (await store.messages(MessageQuery())).messages
+    [row] = (await store.messages.page(MessageQuery())).messages
     relay = relay_to(store, kafka(cluster, source="https://example.com/headway"))
     await until_idle(relay)
     [record] = await cluster.read(TOPIC, count=1)
@@ -132,7 +133,7 @@ async def test_a_cluster_that_is_down_costs_no_message_an_attempt(
         assert await relay.turn() is False
     assert relay.tally["unreachable"] == 3
     assert relay.tally["failed"] == 0
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     cluster.up()
     await publish(store, "a", "four")
     while relay.tally["delivered"] < 3:
@@ -152,7 +153,7 @@ async def test_a_cluster_that_comes_back_in_time_is_only_slow(store: Store, clus
     await publish(store, "a", "two", "three")
     turn = asyncio.create_task(relay.turn())
     while relay.tally["tried"] < 3:
-        await store.last_message()
+        await store.messages.last()
     cluster.up()
     await turn
     assert relay.tally["delivered"] == 3
@@ -206,7 +207,7 @@ async def test_what_is_refused_is_not_overtaken_by_what_the_queue_had_no_room_fo
     cluster.refuse()
     await publish(store, "a", *said)
     await until_idle(relay)
-    assert [letter.attempts for letter in await store.letters(LetterQuery())] == [1] + [0] * 8
+    assert [letter.attempts for letter in await store.letters.page(LetterQuery())] == [1] + [0] * 8
     clock.advance("10s")
     await until_idle(relay)
     assert names(await cluster.read(TOPIC, count=9)) == {"a": said}
@@ -239,7 +240,7 @@ async def test_a_message_that_the_broker_refuses_is_tried_again_before_those_beh
     cluster.refuse()
     await publish(store, "a", "one")
     await until_idle(relay)
-    [letter] = await store.letters(LetterQuery())
+    [letter] = await store.letters.page(LetterQuery())
     assert (letter.attempts, letter.dead, letter.error.startswith("Kafka: ")) == (1, False, True)
     await publish(store, "a", "two")
     await publish(store, "b", "other")
@@ -263,11 +264,11 @@ async def test_what_is_refused_for_one_topic_is_not_overtaken_by_what_goes_to_an
     await publish(store, "b", "open", "open")
     await until_idle(relay)
     assert names(await cluster.read("t.open", count=3)) == {"a": ["open"], "b": ["open", "open"]}
-    waiting = [(letter.name, letter.attempts) for letter in await store.letters(LetterQuery())]
+    waiting = [(letter.name, letter.attempts) for letter in await store.letters.page(LetterQuery())]
     assert waiting == [("shut", 1), ("open", 0)]
     cluster.forbid("t.shut", 0)
     async with asyncio.timeout(120):  # until the producer has heard of it
-        while await store.letters(LetterQuery()):
+        while await store.letters.page(LetterQuery()):
             clock.advance("20s")
             await until_idle(relay)
     assert len(await cluster.read("t.open", count=4)) == 4
@@ -301,12 +302,12 @@ async def test_of_a_page_only_what_was_refused_is_sent_again(
         await publish(store, name, "one")
     cluster.refuse()
     await until_idle(relay)
-    refused = len(await store.letters(LetterQuery(limit=100)))
+    refused = len(await store.letters.page(LetterQuery(limit=100)))
     assert 0 < refused < 40
     assert relay.tally["delivered"] == 40 - refused
     clock.advance("10s")
     await until_idle(relay)
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     assert names(await cluster.read(TOPIC, count=40)) == {name: ["one"] for name in instances}
     await relay.stop()
 
@@ -384,10 +385,10 @@ async def test_a_relay_that_stops_while_the_cluster_is_down_leaves_its_messages_
     relay = relay_to(store, kafka(cluster, timeout="10m"))
     await relay.start()
     while relay.tally["tried"] < 2:
-        await store.last_message()
+        await store.messages.last()
     async with asyncio.timeout(60):
         await relay.stop()
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     cluster.up()
     after = relay_to(store, kafka(cluster), holder="another")
     await until_idle(after)

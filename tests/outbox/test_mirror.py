@@ -23,11 +23,13 @@ from headway.statechart.snapshot import Snapshot
 from headway.statechart.types import Sensitive
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
-from headway.store.port import ANYTHING, InstanceQuery, Store
+from headway.store.port import ANYTHING, Store
+from headway.store.queries import InstanceQuery
 from headway.store.rows import Cursor, InstanceRow
 from headway.testing import FakeClock
 from tests.engine.tailing import Job, progress
 from tests.outbox.redis_server import RedisProcess
+from tests.overlay import Overlay
 from tests.store.postgres_clients import someone
 
 pytestmark = pytest.mark.mission("ENG-17")
@@ -83,14 +85,14 @@ class Pruning:
     """A store during whose answers something is pruned."""
 
     def __init__(self, store: Store, forgotten: Callable[[], Awaitable[Cursor]]) -> None:
-        self.events, self.history, self.look_up = store.events, store.history, store.look_up
-        self.forgotten = forgotten
+        self.events = Overlay(store.events, forgotten=forgotten)
+        self.history, self.instances = store.history, store.instances
 
 
 async def prune(engine: Engine, clock: FakeClock) -> None:
     """Let go of what has ended."""
     clock.advance("1h")
-    await engine.store.prune_instances(clock.now(), 100)
+    await engine.store.instances.prune(clock.now(), 100)
 
 
 async def create(engine: Engine, *names: str, tenant: str = "acme") -> None:
@@ -304,7 +306,7 @@ async def test_what_is_pruned_while_a_page_is_read_is_not_shown(
     await create(engine, "a", "b")
     await until_idle(mirror)
     await engine.send("acme", "a", Run.finish())
-    forgotten = engine.store.forgotten
+    forgotten = engine.store.events.forgotten
 
     async def then_prune() -> Cursor:
         answer = await forgotten()
@@ -453,15 +455,14 @@ async def test_a_mirror_writes_nothing_to_the_database_for_a_commit(
 ) -> None:
     """Its lease is asked for now and then, not in each turn."""
     mirror, holds = Mirror(engine, redis.url), []
-    hold = engine.store.hold
+    hold = engine.store.leases.hold
 
     async def counted(*given: object) -> object:
         holds.append(given)
         return await hold(*given)  # type: ignore[arg-type]
 
-    mirror._lease._store = type(
-        "Counting", (), {"hold": staticmethod(counted), "let_go": engine.store.let_go}
-    )()
+    counting: Any = Overlay(engine.store, leases=Overlay(engine.store.leases, hold=counted))
+    mirror._lease._store = counting
     await create(engine, "a")
     for _ in range(10):
         await engine.send("acme", "a", Run.turn())

@@ -16,7 +16,7 @@ from headway.outbox.relay import Relay
 from headway.outbox.signing import new_secret
 from headway.outbox.subscriber import Subscriber
 from headway.outbox.webhook import Webhook
-from headway.store.port import LetterQuery
+from headway.store.queries import LetterQuery
 from headway.testing import FakeClock
 from tests.outbox.world import (
     ACME,
@@ -96,7 +96,7 @@ async def test_a_receiver_that_is_bad_for_an_hour_gets_everything_when_it_is_wel
             await until_idle(relay, other)
             clock.advance("10m")
         assert len(reader.taken) == 12
-        letters = await store.letters(LetterQuery(destination=relay.destination.name))
+        letters = await store.letters.page(LetterQuery(destination=relay.destination.name))
         assert all("127.0.0.1" in letter.error for letter in letters if letter.attempts)
         assert "step.0" in caplog.text
         state["answer"] = WELL
@@ -104,7 +104,7 @@ async def test_a_receiver_that_is_bad_for_an_hour_gets_everything_when_it_is_wel
         for _ in range(8):
             clock.advance("1h")
             await until_idle(relay)
-        assert not await store.letters(LetterQuery(destination=relay.destination.name))
+        assert not await store.letters.page(LetterQuery(destination=relay.destination.name))
         arrived = [*told(receiver.requests)]
         for instance in ("a", "b"):
             names = [name for each, name, _ in arrived if each == instance]

@@ -18,7 +18,8 @@ from headway.outbox.letters import Letters
 from headway.outbox.redis import RedisChannel, RedisDestination, RedisServer, RedisStream
 from headway.outbox.relay import Relay
 from headway.outbox.templates import Template
-from headway.store.port import LetterQuery, MessageQuery, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery, MessageQuery
 from headway.testing import FakeClock
 from tests.outbox.redis_server import RedisProcess
 from tests.outbox.world import ACME, QUICK, publish, until_idle
@@ -50,7 +51,7 @@ def events(entries: Any) -> list[tuple[str, str]]:
 async def test_a_stream_holds_each_message_with_its_id(store: Store, redis: RedisProcess) -> None:
     """The entry's own id is Redis's; the message's stands beside the event."""
     await publish(store, "t1", "task.done", data={"n": 1})
-    [row] = (await store.messages(MessageQuery())).messages
+    [row] = (await store.messages.page(MessageQuery())).messages
     relay = relay_to(store, RedisStream("log", "headway:{tenant}", redis.url, **FIRST))
     await until_idle(relay)
     [(_, found)] = await redis.ask("XRANGE", "headway:acme", "-", "+")
@@ -117,7 +118,7 @@ async def test_a_redis_that_is_killed_costs_nothing(
         await relay.turn()
         assert await relay.turn() is False
     assert relay.tally["unreachable"] == 5
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     await redis.start()
     clock.advance("2s")
     await until_idle(relay)
@@ -180,7 +181,7 @@ async def test_what_redis_refuses_is_not_overtaken(
     await publish(store, "b", "two")
     await until_idle(relay)
     assert events(await redis.ask("XRANGE", "log:two", "-", "+")) == [("b", "two")]
-    waiting = [(letter.name, letter.attempts) for letter in await store.letters(LetterQuery())]
+    waiting = [(letter.name, letter.attempts) for letter in await store.letters.page(LetterQuery())]
     assert waiting == [("one", 1), ("two", 0)]
     await redis.ask("DEL", "log:one")
     clock.advance("10s")
@@ -202,7 +203,7 @@ async def test_what_may_not_be_published_is_not_overtaken(store: Store, redis: R
         heard = [await ear.get_message(timeout=60) for _ in range(3)]
         assert [each["channel"] for each in heard if each and each["type"] == "message"] == ["open:b"]
         assert await ear.get_message(timeout=0) is None
-        waiting = [(letter.instance, letter.name) for letter in await store.letters(LetterQuery())]
+        waiting = [(letter.instance, letter.name) for letter in await store.letters.page(LetterQuery())]
         assert waiting == [("a", "closed"), ("a", "open")]
         await relay.stop()
 
@@ -262,7 +263,7 @@ async def test_a_large_page_goes_in_several_scripts(
     await until_idle(relay)
     assert server.counts == [2, 1, 2]
     assert events(await redis.ask("XRANGE", "log:ok", "-", "+")) == [("b", "ok"), ("c", "ok"), ("c", "ok")]
-    assert len(await store.letters(LetterQuery())) == 3
+    assert len(await store.letters.page(LetterQuery())) == 3
     await relay.stop()
 
 
@@ -316,7 +317,7 @@ async def test_a_redis_that_is_busy_with_a_script_is_waited_for(
         pass
     await publish(store, "a", "two", "three")
     await until_idle(relay)
-    assert (relay.tally["unreachable"], await store.letters(LetterQuery())) == (1, [])
+    assert (relay.tally["unreachable"], await store.letters.page(LetterQuery())) == (1, [])
     await redis.ask("SCRIPT", "KILL")
     with pytest.raises(RedisError):
         await endless

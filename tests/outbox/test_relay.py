@@ -23,10 +23,10 @@ from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.outbox.round import Round
 from headway.outbox.subscriber import Subscriber
-from headway.store.port import LetterQuery, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery
 from headway.store.rows import MessageRow
 from headway.testing import FakeClock
-from headway.testing.store_contract.place import LETTER, Place
 from tests.fuzzing import seeds
 from tests.outbox.world import (
     ACME,
@@ -39,6 +39,8 @@ from tests.outbox.world import (
     relay_to,
     until_idle,
 )
+from tests.overlay import Overlay
+from tests.store.contract.place import LETTER, Place
 
 pytestmark = pytest.mark.mission("ENG-5")
 
@@ -137,7 +139,7 @@ async def test_what_fails_is_tried_again_with_the_same_id_and_holds_up_its_own_i
     assert reader.names == ["b1", "b2", "a1", "a2", "a3"]
     first, second = (message for message in reader.given if message.name == "a1")
     assert (first.id, first.attempt, second.attempt) == (second.id, 1, 2)
-    assert await store.letters(LetterQuery()) == []
+    assert await store.letters.page(LetterQuery()) == []
     await publish(store, "a", "a4")
     await until_idle(relay)
     assert (reader.names[-1], relay.tally["queued"]) == ("a4", 1)
@@ -350,21 +352,17 @@ async def test_a_slow_receiver_does_not_cost_the_lease(store: Store) -> None:
     """The lease is extended while a delivery is under way."""
     extended, holds = asyncio.Event(), []
 
-    class Watching:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        async def hold(self, *given: object) -> object:
-            holds.append(given)
-            if len(holds) == 4:
-                extended.set()
-            return await store.hold(*given)  # type: ignore[arg-type]
+    async def hold(*given: object) -> object:
+        holds.append(given)
+        if len(holds) == 4:
+            extended.set()
+        return await store.leases.hold(*given)  # type: ignore[arg-type]
 
     async def slow(_message: Message) -> None:
         await extended.wait()
 
     reader = Reader(one=slow)
-    relay = relay_to(Watching(), reader, lease="60ms")
+    relay = relay_to(Overlay(store, leases=Overlay(store.leases, hold=hold)), reader, lease="60ms")
     await publish(store, "a", "one")
     await until_idle(relay)
     assert (reader.names, relay.tally["extended"]) == (["one"], 3)
@@ -385,7 +383,7 @@ async def test_a_subscriber_that_never_returns_holds_up_its_own_instance_only(
     await publish(store, "a", "a1", "a2")
     await publish(store, "b", "b1")
     await until_idle(relay)
-    [letter, _] = await store.letters(LetterQuery())
+    [letter, _] = await store.letters.page(LetterQuery())
     assert (reader.names, letter.attempts) == (["b1"], 1)
     assert letter.error == "it was not taken within 0.001 s"
     hangs.clear()
@@ -418,7 +416,7 @@ async def test_a_long_row_of_one_instance_holds_nobody_up(store: Store) -> None:
     await until_idle(relay)
     assert [message.name for message in reader.taken if message.instance == "slow"] == said
     assert {message.attempt for message in reader.given} == {1}
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
 
 
 async def test_what_could_not_be_tried_in_time_does_not_pile_up(store: Store) -> None:
@@ -607,9 +605,9 @@ async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
     for _ in range(200):
         clock.advance("6s")
         await until_idle(*relays)
-        if taken == sent and not await store.letters(LetterQuery()):
+        if taken == sent and not await store.letters.page(LetterQuery()):
             break
-    assert not await store.letters(LetterQuery())
+    assert not await store.letters.page(LetterQuery())
     assert taken == sent
 
 

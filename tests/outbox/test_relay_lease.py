@@ -9,13 +9,14 @@ from headway.outbox.relay import Relay
 from headway.store.port import Store
 from headway.testing import FakeClock
 from tests.outbox.world import Reader, publish, relay_to, until_idle
+from tests.overlay import Overlay
 
 pytestmark = pytest.mark.mission("ENG-5")
 
 
 async def lose_lease(store: Store, relay: Relay) -> None:
     """Let another relay have the lease before this one asks for it again."""
-    await store.let_go([("", relay._consumer)], relay._holder)
+    await store.leases.release([("", relay._consumer)], relay._holder)
 
 
 async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, clock: FakeClock) -> None:
@@ -41,15 +42,11 @@ async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved
     theirs, asked, enough = Reader(), [], asyncio.Event()
     other = relay_to(store, theirs, holder="other")
 
-    class Counting:
-        def __getattr__(self, name: str) -> object:
-            return getattr(store, name)
-
-        async def hold(self, *given: object) -> object:
-            asked.append(given)
-            if len(asked) > 2:
-                enough.set()
-            return await store.hold(*given)  # type: ignore[arg-type]
+    async def hold(*given: object) -> object:
+        asked.append(given)
+        if len(asked) > 2:
+            enough.set()
+        return await store.leases.hold(*given)  # type: ignore[arg-type]
 
     async def overtaken(_message: Message) -> None:
         await lose_lease(store, slow)
@@ -60,7 +57,9 @@ async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved
         await enough.wait()
 
     mine = Reader(one=overtaken)
-    slow = relay_to(Counting(), mine, holder="slow", lease="60ms")
+    slow = relay_to(
+        Overlay(store, leases=Overlay(store.leases, hold=hold)), mine, holder="slow", lease="60ms"
+    )
     await publish(store, "a", "one")
     assert await slow.turn()
     assert slow.tally["lost"] == 1

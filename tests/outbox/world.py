@@ -14,10 +14,13 @@ from headway.engine.engine import Engine
 from headway.outbox.destination import Backoff, Message
 from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
-from headway.store.port import Changes, Found, Reads, Settlement, Store
+from headway.store.port import Store
+from headway.store.queries import Settlement
 from headway.store.rows import Cursor, MessageRow
 from headway.store.sqlite.store import SqliteStore
+from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
+from tests.overlay import Overlay
 
 ACME = "acme"
 QUICK = Backoff.after("10s", "10s", jitter=0)
@@ -144,18 +147,18 @@ class Failing:
 
     def __init__(self, store: Store, error: Exception, *, writes: bool = False) -> None:
         self._store, self._error, self._writes = store, error, writes
+        self.messages: Any = Overlay(store.messages, settle=self._settle)
         self.fails = True
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def settle(self, settlement: Settlement) -> bool:
-        """Settle, or fail before."""
+    async def _settle(self, settlement: Settlement) -> bool:
         if self.fails and (settlement.letters or settlement.delivered or settlement.cursor != Cursor()):
             if self._writes:
-                await self._store.settle(settlement)
+                await self._store.messages.settle(settlement)
             raise self._error
-        return await self._store.settle(settlement)
+        return await self._store.messages.settle(settlement)
 
 
 Answer = bytes | Callable[[asyncio.StreamWriter], Awaitable[None]]

@@ -21,9 +21,9 @@ from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing, selection
 from headway.statechart.upgrade import carry, remap
-from headway.store.port import Claim
+from headway.store.queries import Claim
 from headway.store.rows import WorkRow
-from headway.testing.memory import outbox, units, work
+from headway.testing.memory import claims, messages, unit, work
 from headway.testing.memory.tables import Tables
 from headway.worker import timers as timers_module
 from headway.worker.heartbeat import Deadlines, Heartbeat
@@ -95,14 +95,14 @@ def timers_stay(patch: Patch) -> None:
 
 def claims_ignore_leases(patch: Patch) -> None:
     """Work that somebody does is handed out again."""
-    claim_work = work.claim_work
+    claim_work = claims.claim_due
 
     def claim(tables: Tables, wanted: Claim, now: datetime) -> list[WorkRow]:
         for key, row in tables.work.items():
             tables.work[key] = replace(row, worker=None)
         return claim_work(tables, wanted, now)
 
-    patch.setattr(work, "claim_work", claim)
+    patch.setattr(work, "claim_due", claim)
 
 
 def reports_are_dropped(patch: Patch) -> None:
@@ -146,7 +146,7 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
     """A worker whose lease is not extended goes on as if it were."""
 
     async def extend(self: Any, due: Any, now: float) -> None:
-        await self._store.extend_leases(self._worker, [running.attempt for running in due])
+        await self._store.work.extend(self._worker, [running.attempt for running in due])
         for running in due:
             running.beat_at = now + running.row.heartbeat / 1_000
             running.lease_until = now + running.row.lease / 1_000
@@ -181,17 +181,17 @@ def answers_before_the_commit(patch: Patch) -> None:
 
 def leases_are_short(patch: Patch) -> None:
     """Work is taken from a worker that still has a second."""
-    expired = work.expired
+    expired = work._expired
 
     def early(tables: Tables, now: datetime, limit: int, versions: Any) -> list[WorkRow]:
         return expired(tables, now + timedelta(seconds=2.5), limit, versions)
 
-    patch.setattr(work, "expired", early)
+    patch.setattr(work, "_expired", early)
 
 
 def updates_are_lost(patch: Patch) -> None:
     """A unit sees an instance as it was a while ago."""
-    read = units._read
+    read = unit._read
     old: dict[Any, Any] = {}
 
     def stale(tables: Tables, wanted: Any, now: datetime) -> Any:
@@ -200,7 +200,7 @@ def updates_are_lost(patch: Patch) -> None:
             found.instances[key], old[key] = old.get(key, row), row
         return found
 
-    patch.setattr(units, "_read", stale)
+    patch.setattr(unit, "_read", stale)
 
 
 def versions_are_not_compared(patch: Patch) -> None:
@@ -219,13 +219,13 @@ def versions_are_not_compared(patch: Patch) -> None:
 
 def letters_are_forgotten(patch: Patch) -> None:
     """A message that was not taken is not kept."""
-    settle = outbox.settle
+    settle = messages._settle
 
     def forgetful(tables: Tables, settlement: Any, now: datetime) -> bool:
         kept = tuple(letter for letter in settlement.letters if letter.attempts == 0 or letter.dead)
         return settle(tables, replace(settlement, letters=kept), now)
 
-    patch.setattr(outbox, "settle", forgetful)
+    patch.setattr(messages, "_settle", forgetful)
 
 
 def due_timers_are_put_off_for_ever(patch: Patch) -> None:
@@ -306,13 +306,13 @@ def two_eyes_are_enough(patch: Patch) -> None:
 
 def claims_ignore_versions(patch: Patch) -> None:
     """A process gets work of versions that it does not know."""
-    claim_work = work.claim_work
+    claim_work = claims.claim_due
 
     def careless(tables: Tables, claim: Any, now: datetime) -> list[WorkRow]:
         known = {(row.chart, row.version) for row in tables.work.values()}
         return claim_work(tables, replace(claim, versions=tuple(known)), now)
 
-    patch.setattr(work, "claim_work", careless)
+    patch.setattr(work, "claim_due", careless)
 
 
 BUGS: list[Bug] = [

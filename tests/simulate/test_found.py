@@ -17,9 +17,11 @@ from headway.outbox.instances import Instances
 from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
 from headway.statechart.snapshot import Actor, work_done
-from headway.store.port import Claim, LetterPlace, Unit
+from headway.store.queries import Claim, LetterPlace
+from headway.store.unit import Unit
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
+from headway.testing.memory.letters import MemoryLetters
 from headway.testing.simulate.database import DatabaseClock, Link, Weather
 from headway.testing.simulate.loop import context_of, generator, new_loop
 from headway.worker.rescue import Rescue
@@ -55,7 +57,7 @@ async def test_an_attempt_that_a_faulty_rescue_met_is_not_handed_out_twice() -> 
     store = Flaky(Tables(), clock)
     async with Engine(store, [Chore]) as engine:
         await engine.create("t", "a", Chore)
-        [first] = await store.claim_work(Claim("frozen", ("default",), 1, engine.charts.versions))
+        [first] = await store.work.claim(Claim("frozen", ("default",), 1, engine.charts.versions))
         clock.advance("4s")
         rescue = Rescue(engine)
         store.fails = True
@@ -64,7 +66,7 @@ async def test_an_attempt_that_a_faulty_rescue_met_is_not_handed_out_twice() -> 
         for _ in range(3):
             clock.advance("61s")
             await rescue.turn()
-        [second] = await store.claim_work(Claim("other", ("default",), 1, engine.charts.versions))
+        [second] = await store.work.claim(Claim("other", ("default",), 1, engine.charts.versions))
         assert (first.attempt, second.attempt) == (1, 2)
         late = work_done(first.id, first.attempt, by=Actor("frozen", "service", frozenset({"system"})))
         answer = await engine.send("t", "a", late)
@@ -146,7 +148,7 @@ async def test_a_timer_that_an_upgrade_moves_while_it_fires_comes_when_it_is_due
         async with Engine(MemoryStore(tables, clock), [Nap]) as old:
             await old.create("t", "a", Nap)
         clock.advance("2s")
-        due = await engine.store.due_timers(1, engine.charts.versions)
+        due = await engine.store.timers.due(1, engine.charts.versions)
         await upgrade(engine, "Nap", 2)
         timers = Timers(engine)
         await timers._clear_away(due, await timers._fire(due))
@@ -202,19 +204,17 @@ class Talk(Statechart):
     second = loud.to(over, emit="second")
 
 
-class Unread(MemoryStore):
+class Unread(MemoryLetters):
     """Cannot read the letters that wait, when it is told so."""
 
     fails = False
 
-    async def letters_waiting(
-        self, destination: str, after: LetterPlace, limit: int
-    ) -> Sequence[LetterPlace]:
+    async def waiting(self, destination: str, after: LetterPlace, limit: int) -> Sequence[LetterPlace]:
         """Read them, or lose the connection."""
         if self.fails:
             self.fails = False
             raise StoreUnavailableError("the connection was lost")
-        return await super().letters_waiting(destination, after, limit)
+        return await super().waiting(destination, after, limit)
 
 
 @pytest.mark.mission("ENG-5")
@@ -235,10 +235,11 @@ async def test_a_relay_that_could_not_read_who_waits_reads_it_again() -> None:
         await before.turn()
         await before.stop()
         await engine.send("t", "a", Talk.second())
-    store = Unread(tables, clock)
+    store = MemoryStore(tables, clock)
+    store.letters = unread = Unread(store.call)
     async with Engine(store, [Talk]) as engine:
         relay = Relay(engine, Subscriber("ear", take, begins="first"))
-        store.fails = True
+        unread.fails = True
         with pytest.raises(StoreUnavailableError):
             await relay.take_up()
         await relay.turn()

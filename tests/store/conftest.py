@@ -6,10 +6,10 @@ from collections.abc import Iterator
 import pytest
 
 from headway.store.port import Store
-from headway.testing.store_contract.place import Place
 from tests.places import FACTORIES
+from tests.store.contract.place import Place
 
-pytest.register_assert_rewrite("headway.testing.store_contract")
+pytest.register_assert_rewrite("tests.store.contract")
 
 
 @pytest.fixture(params=FACTORIES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway.testing.store_contract.suite import StoreContract
+from tests.store.contract.suite import StoreContract
 
 
 class TestStore(StoreContract):

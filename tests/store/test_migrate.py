@@ -17,7 +17,7 @@ from headway.errors import SchemaError, StoreError
 from headway.store import migrate
 from headway.store.migrate import Migration
 from headway.store.postgres.store import postgres_database
-from headway.store.sqlite.store import SqliteDatabase, SqliteStore, sqlite_database
+from headway.store.sqlite.store import SqliteSchema, SqliteStore, sqlite_database
 from headway.testing import FakeClock
 
 pytestmark = pytest.mark.mission("ENG-17")
@@ -32,13 +32,13 @@ STEPS = (
 
 
 @asynccontextmanager
-async def fresh(path: Path) -> AsyncIterator[SqliteDatabase]:
+async def fresh(path: Path) -> AsyncIterator[SqliteSchema]:
     """A database that is made if it is not there."""
     async with sqlite_database(str(path)) as database:
         yield database
 
 
-async def schema(database: SqliteDatabase) -> list[Any]:
+async def schema(database: SqliteSchema) -> list[Any]:
     """All that a database consists of, but for when its steps were taken."""
     return [
         [*await database.fetch("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name")],

@@ -13,36 +13,25 @@ from headway.clock import SystemClock
 from headway.codec import replace
 from headway.errors import InputError, SchemaError, StoreFullError, StoreUnavailableError
 from headway.store import migrate
-from headway.store.port import (
-    AskQuery,
-    Changes,
-    Claim,
-    Found,
-    InstanceQuery,
-    LetterQuery,
-    MessageQuery,
-    Reads,
-)
 from headway.store.postgres import writes as postgres_writes
 from headway.store.postgres.asks import page_of_asks
+from headway.store.postgres.claims import CLAIM, CLAIM_LIMITED
 from headway.store.postgres.connection import ConflictError, Connection
 from headway.store.postgres.instances import PRUNE_INSTANCES, page_of_instances
-from headway.store.postgres.leases import EXPIRED_WORK, NEXT_WORK
-from headway.store.postgres.messages import (
-    NEXT,
-    PRUNE_MESSAGES,
-    page_of_letters,
-    page_of_messages,
-    redriving,
-)
+from headway.store.postgres.letters import page_of_letters, redriving
+from headway.store.postgres.memory import NodeMemory
+from headway.store.postgres.messages import NEXT, PRUNE_MESSAGES, page_of_messages
 from headway.store.postgres.reads import reading
 from headway.store.postgres.store import PostgresStore, postgres_database
-from headway.store.postgres.unit import Attempt, Past
-from headway.store.postgres.work import CLAIM, CLAIM_LIMITED
+from headway.store.postgres.unit import UnitAttempt
+from headway.store.postgres.work import EXPIRED as EXPIRED_WORK
+from headway.store.postgres.work import NEXT as NEXT_WORK
+from headway.store.queries import AskQuery, Claim, InstanceQuery, LetterQuery, MessageQuery
 from headway.store.rows import AskChange, AskClosing, Cursor, Key
+from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, Transfer, counted, found, writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import KEY, Act, Transfer, counted, found, writing
+from tests.store.contract.place import (
     ASK,
     HISTORY,
     INSTANCE,
@@ -89,12 +78,12 @@ async def test_a_killed_server_is_an_error_and_then_forgotten(
             with pytest.raises(StoreUnavailableError) as raised:
                 await node.run(counted(1))
             with pytest.raises(StoreUnavailableError):
-                await node.instance(KEY)
+                await node.instances.get(KEY)
         finally:
             postgres_server.start()
         assert not raised.value.maybe_committed
         await node.run(counted(1))
-        row = await node.instance(KEY)
+        row = await node.instances.get(KEY)
     assert row
     assert row.snapshot == "1"
 
@@ -118,7 +107,7 @@ async def test_a_unit_cut_off_says_whether_it_may_be_committed(
     maybe = lock == LOCK_ROWS
     assert raised.value.maybe_committed is maybe
     assert ("may have been committed" in str(raised.value)) is maybe
-    assert await store.instance(KEY) == instance(snapshot="0")
+    assert await store.instances.get(KEY) == instance(snapshot="0")
 
 
 async def test_a_connection_cut_by_the_server_is_made_anew(
@@ -168,7 +157,7 @@ async def test_a_deadlock_is_resolved_by_starting_over(store: PostgresStore, pos
         await second.execute("SELECT FROM instance WHERE id = 'a' FOR UPDATE; COMMIT")
         await task
     assert unit.begun == 3
-    rows = [await store.instance(("acme", name)) for name in "ab"]
+    rows = [await store.instances.get(("acme", name)) for name in "ab"]
     assert [row.snapshot for row in rows if row] == ["-1", "1"]
 
 
@@ -289,13 +278,13 @@ async def test_a_node_with_a_wrong_clock_agrees_with_the_others(
         before = await other.fetchval("SELECT clock_timestamp()")
         unit = writing(work=[work(due=before)], timers=[replace(TIMER, due=before)])
         await store.run(unit)
-        [row] = await store.claim_work(Claim("w", ("default",), 1, KNOWN))
+        [row] = await store.work.claim(Claim("w", ("default",), 1, KNOWN))
         after = await other.fetchval("SELECT clock_timestamp()")
     assert unit.found
     assert row.started_at
     assert before <= unit.found.now <= row.started_at <= after
     assert row.leased_until == row.started_at + timedelta(milliseconds=row.lease)
-    assert len(await store.due_timers(10, KNOWN)) == 1
+    assert len(await store.timers.due(10, KNOWN)) == 1
 
 
 async def test_a_test_may_bring_its_own_clock(postgres_address: str) -> None:
@@ -304,13 +293,13 @@ async def test_a_test_may_bring_its_own_clock(postgres_address: str) -> None:
     async with opened(postgres_address, clock=clock) as store:
         unit = writing(work=[work(due=clock.now())], timers=[replace(TIMER, due=clock.now() + timedelta(1))])
         await store.run(unit)
-        [row] = await store.claim_work(Claim("w", ("default",), 1, KNOWN))
+        [row] = await store.work.claim(Claim("w", ("default",), 1, KNOWN))
         assert unit.found
         assert unit.found.now == row.started_at == await store.now() == clock.now()
-        assert not await store.due_timers(1, KNOWN)
+        assert not await store.timers.due(1, KNOWN)
         clock.advance("1d")
-        assert await store.due_timers(1, KNOWN)
-        assert await store.expired_work(1, KNOWN)
+        assert await store.timers.due(1, KNOWN)
+        assert await store.work.expired(1, KNOWN)
 
 
 async def test_a_full_disk_is_an_error_of_its_own(store: PostgresStore, postgres_address: str) -> None:
@@ -326,7 +315,7 @@ async def test_a_full_disk_is_an_error_of_its_own(store: PostgresStore, postgres
                 await store.run(writing(created=[INSTANCE], messages=[MESSAGE]))
         finally:
             await admin.execute("DROP FUNCTION full_disk CASCADE")
-    assert await store.instance(KEY) is None
+    assert await store.instances.get(KEY) is None
 
 
 @pytest.mark.parametrize(
@@ -343,7 +332,7 @@ async def test_what_cannot_be_stored_is_the_callers_error(store: PostgresStore, 
     """The unit is refused whole, and the store goes on."""
     with pytest.raises(InputError, match="cannot hold"):
         await store.run(writing(created=[INSTANCE, row]))
-    assert await store.instance(KEY) is None
+    assert await store.instances.get(KEY) is None
     await store.run(writing(created=[INSTANCE]))
 
 
@@ -364,10 +353,10 @@ CALLS: dict[str, Call] = {
     "request": lambda store, text: store.run(writing(requests=[replace(REQUEST, answer=text)])),
     "record": lambda store, text: store.run(writing(records=[replace(RECORD, data=text)])),
     "counter": lambda store, text: store.run(writing(counters={("acme", text): 1})),
-    "claim": lambda store, text: store.claim_work(Claim(text, ("default",), 1, KNOWN)),
-    "checkpoint": lambda store, text: store.checkpoint("w", ("acme", "w1", 1), text),
-    "hold": lambda store, text: store.hold([("acme", text)], "w", 1),
-    "list": lambda store, text: store.asks(AskQuery("acme", roles=(text,))),
+    "claim": lambda store, text: store.work.claim(Claim(text, ("default",), 1, KNOWN)),
+    "checkpoint": lambda store, text: store.work.checkpoint("w", ("acme", "w1", 1), text),
+    "hold": lambda store, text: store.leases.hold([("acme", text)], "w", 1),
+    "list": lambda store, text: store.asks.page(AskQuery("acme", roles=(text,))),
     "announce": lambda store, text: store.announce([text]),
 }
 
@@ -432,7 +421,7 @@ async def test_statements_do_not_pile_up(postgres_address: str) -> None:
     async with opened(postgres_address, pool_size=1) as store:
         for names in some:
             await store.run(writing(**{name: lists[name] for name in names}))
-        [(kept,)] = await store._fetch("SELECT count(*) FROM pg_prepared_statements")
+        [(kept,)] = await store._database.fetch("SELECT count(*) FROM pg_prepared_statements")
     assert len(some) > 150 > kept
     for names in combinations(postgres_writes.WRITES, 2):
         postgres_writes.statement(names)
@@ -450,13 +439,13 @@ async def test_rows_are_found_by_their_keys(store: PostgresStore, postgres_addre
         await admin.execute("VACUUM FULL ANALYZE")  # what other tests have left must not count
     keys = {KEY}
     read, values = reading(Reads(instances=keys, requests=keys, counters=keys, records={PLAN}), lock=True)
-    plan = await store._fetch(f"EXPLAIN {read}", *values)
+    plan = await store._database.fetch(f"EXPLAIN {read}", *values)
     write = postgres_writes.statement((*postgres_writes.WRITES,))
     lists: list[Any] = [[] for _ in postgres_writes.WRITES]
-    plan += await store._fetch(f"EXPLAIN {write}", datetime.now(UTC), 0, *lists)
+    plan += await store._database.fetch(f"EXPLAIN {write}", datetime.now(UTC), 0, *lists)
     claim = (None, "w", ["default"], None, None, 10, "", [*KNOWN])
-    plan += await store._fetch(f"EXPLAIN {CLAIM}", *claim)
-    plan += await store._fetch(f"EXPLAIN {CLAIM_LIMITED}", *claim, [])
+    plan += await store._database.fetch(f"EXPLAIN {CLAIM}", *claim)
+    plan += await store._database.fetch(f"EXPLAIN {CLAIM_LIMITED}", *claim, [])
     lines = [line.strip(" ->") for (line,) in plan]
     scans = [line for line in lines if line.startswith(("Index Scan", "Index Only", "Tid", "Seq", "Bitmap"))]
     by_key = [line for line in lines if line.startswith(("Index Cond", "TID Cond"))]
@@ -485,7 +474,7 @@ PAGES: dict[str, tuple[str, list[Any]]] = {
 @pytest.mark.parametrize(("sql", "values"), PAGES.values(), ids=PAGES)
 async def test_pages_come_from_an_index(store: PostgresStore, sql: str, values: list[Any]) -> None:
     """In its order, so that the first page of a long list costs what the page costs."""
-    plan = "\n".join(line for (line,) in await store._fetch(f"EXPLAIN {sql}", *values))
+    plan = "\n".join(line for (line,) in await store._database.fetch(f"EXPLAIN {sql}", *values))
     assert "Seq Scan" not in plan, plan
     assert "Index" in plan
     sorted_whole = "Sort" in plan and not ("Limit" in plan and plan.index("Sort") < plan.rindex("Limit"))
@@ -503,20 +492,20 @@ async def test_old_messages_are_found_without_the_new_ones(
     async with someone(postgres_address) as admin:
         await admin.execute("VACUUM ANALYZE outbox")
     sql = f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {PRUNE_MESSAGES}"
-    [(answer,)] = await store._fetch(sql, now - timedelta(days=1), 1_000)
+    [(answer,)] = await store._database.fetch(sql, now - timedelta(days=1), 1_000)
     assert json.loads(answer)[0]["Plan"]["Shared Hit Blocks"] < 300
-    assert await store.prune_messages(now - timedelta(days=1), 1_000) == 0
-    assert await store.prune_messages(now + timedelta(days=1), 10_000) == 10_000
+    assert await store.messages.prune(now - timedelta(days=1), 1_000) == 0
+    assert await store.messages.prune(now + timedelta(days=1), 10_000) == 10_000
 
 
 async def test_a_row_that_took_the_place_of_another_is_not_mistaken_for_it(
     store: PostgresStore, postgres_address: str
 ) -> None:
     """A unit writes to the version it has seen, not to whatever stands there now."""
-    async with store._connections.connection() as connection, someone(postgres_address) as other:
+    async with store._database.connections.connection() as connection, someone(postgres_address) as other:
         await other.execute("VACUUM FULL instance")  # so that the first place is the next to be taken
         await store.run(writing(created=[instance(snapshot="0")]))
-        attempt = Attempt(connection, Past(lambda: None), lock=False)
+        attempt = UnitAttempt(connection, NodeMemory(lambda: None), lock=False)
         unit = counted(1)
         await attempt.decide(unit, unit.begin())
         place = await other.fetchval("SELECT ctid FROM instance")

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import Claim
+from headway.store.postgres.claims import CLAIM, CLAIM_LIMITED, LOCK, LOCKS
 from headway.store.postgres.store import PostgresStore
-from headway.store.postgres.work import CLAIM, CLAIM_LIMITED, LOCK, LOCKS
+from headway.store.queries import Claim
 from headway.store.rows import WorkRow
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import KNOWN, work
+from tests.store.contract.acts import writing
+from tests.store.contract.place import KNOWN, work
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-17")
@@ -56,7 +56,7 @@ async def test_a_claim_waits_for_another_nodes_claim_of_the_same_key(
         await other.execute("BEGIN")
         await other.fetch(LOCK, ALL_LOCKS)
         taken = await other.fetch(CLAIM_LIMITED, *wanted("x", 3), ALL_LOCKS)
-        claim = asyncio.create_task(store.claim_work(Claim("w", ("default",), 20, KNOWN)))
+        claim = asyncio.create_task(store.work.claim(Claim("w", ("default",), 20, KNOWN)))
         await until_waiting(postgres_address)
         await other.execute("COMMIT")
         rows = await claim
@@ -75,7 +75,7 @@ async def test_unlimited_work_does_not_wait_for_a_claim_of_a_key(
         await other.execute("BEGIN")
         await other.fetch(LOCK, ALL_LOCKS)
         async with asyncio.timeout(50):
-            rows = await store.claim_work(Claim("w", ("default",), 20, KNOWN))
+            rows = await store.work.claim(Claim("w", ("default",), 20, KNOWN))
     assert [row.id for row in rows] == ["free"]
 
 
@@ -92,8 +92,8 @@ async def test_nodes_that_claim_and_finish_never_exceed_a_limit(
 
     async def worker(name: str, at: PostgresStore) -> None:
         while len(done) < len(items):
-            rows = await at.claim_work(Claim(name, ("default",), 3, KNOWN))
-            counts = await at._fetch(
+            rows = await at.work.claim(Claim(name, ("default",), 3, KNOWN))
+            counts = await at._database.fetch(
                 "SELECT concurrency, count(*) FROM work WHERE worker IS NOT NULL GROUP BY concurrency"
             )
             assert all(count <= 2 for _, count in counts)
@@ -112,7 +112,7 @@ async def test_a_backlog_without_room_is_stepped_over(store: PostgresStore, limi
     held = replace(work("held", concurrency="k"), worker="x", leased_until=datetime(2999, 1, 1, tzinfo=UTC))
     await store.run(writing(work=[held, *many(5_000, concurrency="k")]))
     for sql, locks in ((CLAIM, []), (CLAIM_LIMITED, [ALL_LOCKS])):
-        [(answer,)] = await store._fetch(
+        [(answer,)] = await store._database.fetch(
             f"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) {sql}", *wanted("w", limit), *locks
         )
         assert json.loads(answer)[0]["Plan"]["Shared Hit Blocks"] < 60
@@ -127,5 +127,5 @@ async def test_limits_that_make_no_sense_hold_up_nobody_else(store: PostgresStor
     await store.run(
         writing(work=[*(work(f"w{n}", **each) for n, each in enumerate(odd)), largest, longest, work("z")])
     )
-    rows = await store.claim_work(Claim("w", ("default",), 20, KNOWN))
+    rows = await store.work.claim(Claim("w", ("default",), 20, KNOWN))
     assert sorted(row.id for row in rows) == ["large", "long", "z"]

@@ -10,14 +10,14 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Found, Reads
 from headway.store.postgres import memory as postgres_memory
 from headway.store.postgres.connection import Connection
-from headway.store.postgres.memory import Memory, Tide
+from headway.store.postgres.memory import ClockEstimate, InstanceMemory
 from headway.store.postgres.store import PostgresStore
+from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, counted, found, writing
-from headway.testing.store_contract.place import INSTANCE, KNOWN, MESSAGE, REQUEST, TIMER, instance
+from tests.store.contract.acts import KEY, Act, counted, found, writing
+from tests.store.contract.place import INSTANCE, KNOWN, MESSAGE, REQUEST, TIMER, instance
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-4", "ENG-6", "ENG-17")
@@ -69,7 +69,7 @@ def both(decide: Callable[[Found], Changes]) -> Act:
 
 async def value(store: PostgresStore, key: tuple[str, str] = KEY) -> str | None:
     """The number that an instance holds."""
-    row = await store.instance(key)
+    row = await store.instances.get(key)
     return row.snapshot if row else None
 
 
@@ -250,13 +250,13 @@ async def test_an_instance_that_was_pruned_and_begun_anew_is_the_new_one(
     async with opened(postgres_address) as second:
         long_ago = datetime(2020, 1, 1, tzinfo=UTC)
         await second.run(writing(updated=[instance(ended=True, updated_at=long_ago)]))
-        assert await second.prune_instances(long_ago + timedelta(1), 10) == 1
+        assert await second.instances.prune(long_ago + timedelta(1), 10) == 1
         await second.run(writing(created=[instance(snapshot="100")]))
     await store.run(counted(1))
     assert await value(store) == "101"
     async with opened(postgres_address) as second:
         await second.run(writing(updated=[instance(ended=True, updated_at=long_ago)]))
-        assert await second.prune_instances(long_ago + timedelta(1), 10) == 1
+        assert await second.instances.prune(long_ago + timedelta(1), 10) == 1
     assert KEY not in (await found(store, instances={KEY})).instances
 
 
@@ -276,13 +276,13 @@ async def test_an_instance_that_is_gone_is_not_there(store: PostgresStore, postg
 
 async def test_a_new_connection_knows_nothing(store: PostgresStore, postgres_address: str) -> None:
     """A database that was put back may have the same versions with other contents."""
-    assert store._past.memory.recall({KEY})
+    assert store._database.memory.instances.recall({KEY})
     async with someone(postgres_address) as admin:
         await admin.execute(
             "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'headway'"
         )
     await store.now()
-    assert store._past.memory.recall({KEY}) is None
+    assert store._database.memory.instances.recall({KEY}) is None
 
 
 @pytest.mark.parametrize("changed", [False, True], ids=["not written", "perhaps written"])
@@ -321,10 +321,10 @@ async def test_a_unit_by_memory_goes_by_the_clock_of_a_test(postgres_address: st
 
 async def test_a_timer_that_is_due_is_due_for_a_unit_by_memory(store: PostgresStore) -> None:
     """Its time is not behind what the database has shown, however long ago the database has told it."""
-    store._past.tide = Tide(lambda: 0.0)
+    store._database.memory.clock = ClockEstimate(lambda: 0.0)
     due = await store.now() + timedelta(milliseconds=20)
     await store.run(writing(timers=[replace(TIMER, due=due)]))
-    while not await store.due_timers(1, KNOWN):
+    while not await store.timers.due(1, KNOWN):
         pass
     unit = counted(1)
     await store.run(unit)
@@ -351,7 +351,7 @@ def test_memory_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(postgres_memory, "INSTANCES_KEPT", 3)
     monkeypatch.setattr(postgres_memory, "CHARACTERS_KEPT", 100)
     time = 0.0
-    memory = Memory(lambda: time)
+    memory = InstanceMemory(lambda: time)
 
     def keep(name: str, size: int = 1) -> None:
         memory.keep([(instance(name, snapshot="x" * size), ((0, 1), 7), 9)])
@@ -381,7 +381,7 @@ def test_memory_has_its_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_has_ended_is_forgotten() -> None:
     """It would take the room of those that go on."""
-    memory = Memory()
+    memory = InstanceMemory()
     memory.keep([(INSTANCE, ((0, 1), 7), 9)])
     memory.keep([(replace(INSTANCE, ended=True), ((0, 2), 8), 9)])
     assert memory.recall([KEY]) is None
@@ -389,7 +389,7 @@ def test_what_has_ended_is_forgotten() -> None:
 
 def test_all_or_nothing_is_recalled() -> None:
     """A unit that has to read one instance can read all of them."""
-    memory = Memory()
+    memory = InstanceMemory()
     memory.keep([(INSTANCE, ((0, 1), 7), 9)])
     assert memory.recall([KEY])
     assert memory.recall([KEY, OTHER]) is None
@@ -398,7 +398,7 @@ def test_all_or_nothing_is_recalled() -> None:
 def test_the_time_goes_on_between_answers() -> None:
     """It never goes back, is never ahead, and nobody relies on one that was told long ago."""
     monotonic = 100.0
-    tide = Tide(lambda: monotonic)
+    tide = ClockEstimate(lambda: monotonic)
     seconds = timedelta(seconds=1)
     assert tide.now() is None
     tide.told(AT)

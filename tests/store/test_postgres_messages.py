@@ -12,15 +12,18 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
-from headway.store.port import ANYTHING, Changes, Found, LetterQuery, MessageQuery, Reads, Settlement, Unit
+from headway.store.port import ANYTHING
+from headway.store.postgres.letters import redriving
 from headway.store.postgres.listen import Listener
-from headway.store.postgres.messages import redriving
+from headway.store.postgres.memory import NodeMemory
 from headway.store.postgres.store import PostgresStore
-from headway.store.postgres.unit import Attempt, Past
+from headway.store.postgres.unit import UnitAttempt
+from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor, MessageRow
-from headway.testing.store_contract.acts import Act, writing
-from headway.testing.store_contract.letters import due, keep
-from headway.testing.store_contract.place import HISTORY, MESSAGE, instance, letter
+from headway.store.unit import Changes, Found, Reads, Unit
+from tests.store.contract.acts import Act, writing
+from tests.store.contract.letters import due, keep
+from tests.store.contract.place import HISTORY, MESSAGE, instance, letter
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-17")
@@ -47,7 +50,7 @@ class Reader:
 
     async def read(self) -> list[str]:
         """What is new."""
-        page = await self._store.messages(MessageQuery(self.cursor, limit=self._limit))
+        page = await self._store.messages.page(MessageQuery(self.cursor, limit=self._limit))
         assert page.cursor >= self.cursor
         self.cursor = page.cursor
         new = [row.id for row in page.messages]
@@ -73,7 +76,7 @@ def saying(*names: str) -> Act:
 class Early:
     """A transaction that gets its id long before it works, and commits long after."""
 
-    def __init__(self, attempt: Attempt) -> None:
+    def __init__(self, attempt: UnitAttempt) -> None:
         self._attempt = attempt
 
     async def run(self, unit: Unit) -> None:
@@ -85,14 +88,14 @@ class Early:
 @asynccontextmanager
 async def early(store: PostgresStore) -> AsyncIterator[Early]:
     """Commits at the end."""
-    async with store._connections.connection() as connection, connection.transaction():
+    async with store._database.connections.connection() as connection, connection.transaction():
         await connection.fetch("SELECT pg_current_xact_id()")
-        yield Early(Attempt(connection, Past(lambda: None), lock=True))
+        yield Early(UnitAttempt(connection, NodeMemory(lambda: None), lock=True))
 
 
 async def order_of_history(store: PostgresStore) -> list[tuple[str, int]]:
     """The lines of all instances, as who follows them would see them."""
-    rows = await store._fetch("SELECT instance, seq FROM history ORDER BY stamp, position")
+    rows = await store._database.fetch("SELECT instance, seq FROM history ORDER BY stamp, position")
     return [(name, seq) for name, seq in rows]
 
 
@@ -190,50 +193,50 @@ async def test_who_begins_to_read_now_gets_what_is_under_way(store: PostgresStor
     """What is committed after the question comes, although its transaction began before."""
     await store.run(writing(messages=[replace(MESSAGE, id="old")]))
     async with early(store) as transaction:
-        cursor = await store.last_message()
+        cursor = await store.messages.last()
         await transaction.run(writing(messages=[replace(MESSAGE, id="new")]))
-    page = await store.messages(MessageQuery(cursor))
+    page = await store.messages.page(MessageQuery(cursor))
     assert [row.id for row in page.messages] == ["new"]
 
 
 async def test_a_reader_that_finds_nothing_stands_still(store: PostgresStore) -> None:
     """Transactions that publish nothing do not move its cursor, so it has nothing to settle."""
     await store.run(writing(messages=[MESSAGE]))
-    first = await store.messages(MessageQuery())
+    first = await store.messages.page(MessageQuery())
     for _ in range(3):
-        await store.hold([("", "somebody")], "w", 1)
-    again = await store.messages(MessageQuery(first.cursor))
+        await store.leases.hold([("", "somebody")], "w", 1)
+    again = await store.messages.page(MessageQuery(first.cursor))
     assert (again.cursor, [*again.messages]) == (first.cursor, [])
 
 
 async def test_what_nobody_can_read_yet_is_not_pruned_before_a_consumer(store: PostgresStore) -> None:
     """A message of a transaction with an early id is safe from a consumer that has settled before it."""
     await store.run(writing(created=[instance("a"), instance("b")]))
-    await store.hold([("", "c")], "w", 3_600_000)
+    await store.leases.hold([("", "c")], "w", 3_600_000)
     reader = Reader(store)
     async with early(store) as transaction:
         await transaction.run(saying("a"))
         await store.run(saying("b"))
         await reader.read()
-        assert await store.settle(Settlement("c", "w", reader.cursor))
-    assert await store.prune_messages(await store.now(), 100) == 0
+        assert await store.messages.settle(Settlement("c", "w", reader.cursor))
+    assert await store.messages.prune(await store.now(), 100) == 0
     assert await reader.read() == ["a:1", "b:1"]
-    await store.settle(Settlement("c", "w", reader.cursor))
-    assert await store.prune_messages(await store.now(), 100) == 2
+    await store.messages.settle(Settlement("c", "w", reader.cursor))
+    assert await store.messages.prune(await store.now(), 100) == 2
 
 
 async def test_a_settlement_and_a_new_holder_do_not_cross(
     store: PostgresStore, postgres_address: str
 ) -> None:
     """Who takes the lease over waits for a settlement under way, and the one that lost it settles nothing."""
-    await store.hold([("", "c")], "w", 3_600_000)
+    await store.leases.hold([("", "c")], "w", 3_600_000)
     async with someone(postgres_address) as other:
         await other.execute("BEGIN; UPDATE lease SET holder = 'x'")
-        settling = asyncio.create_task(store.settle(Settlement("c", "w", Cursor(5, 5))))
+        settling = asyncio.create_task(store.messages.settle(Settlement("c", "w", Cursor(5, 5))))
         await until_waiting(postgres_address)
         await other.execute("COMMIT")
         assert not await settling
-    assert await store.consumer("c") is None
+    assert await store.messages.consumer("c") is None
 
 
 async def test_a_letter_that_is_redriven_meanwhile_is_tried_before_what_follows(
@@ -259,8 +262,8 @@ async def test_whoever_deletes_a_letter_lets_the_next_be_tried(store: PostgresSt
     async with early(store) as transaction:
         connection = transaction._attempt._connection
         await connection.fetch("DELETE FROM letter WHERE position = 1")
-        deleting = asyncio.create_task(store._write("DELETE FROM letter WHERE position = 2"))
-        await until_waiting(store._connections._address)
+        deleting = asyncio.create_task(store._database.write("DELETE FROM letter WHERE position = 2"))
+        await until_waiting(store._database.connections._address)
     await deleting
     assert await due(store) == [3, 4]
 
@@ -387,7 +390,7 @@ async def test_a_closed_store_hears_nothing_and_leaves_no_connection(postgres_ad
 async def test_a_message_comes_back_as_it_went_in(store: PostgresStore) -> None:
     """With its place in the log, from which to read on."""
     await store.run(writing(messages=[MESSAGE]))
-    [row] = (await store.messages(MessageQuery())).messages
+    [row] = (await store.messages.page(MessageQuery())).messages
     assert isinstance(row, MessageRow)
     assert replace(row, stamp=0, position=0) == MESSAGE
     assert row.cursor > Cursor()

@@ -11,22 +11,31 @@ import pytest
 
 from headway.codec import replace
 from headway.store import migrate
-from headway.store.port import EventQuery, InstanceQuery, LetterQuery, Reads, Settlement, WorkQuery
 from headway.store.postgres import asks as postgres_asks
 from headway.store.postgres import instances as postgres_instances
 from headway.store.postgres import leases as postgres_leases
+from headway.store.postgres import work as postgres_work
 from headway.store.postgres import writes as postgres_writes
 from headway.store.postgres.events import page_of_events
-from headway.store.postgres.messages import SETTLE, page_of_letters, settling
+from headway.store.postgres.letters import page_of_letters
+from headway.store.postgres.messages import SETTLE, settling
 from headway.store.postgres.reads import reading
 from headway.store.postgres.store import PostgresStore, postgres_database
 from headway.store.postgres.timers import NEXT_TIMER
+from headway.store.queries import (
+    EventQuery,
+    InstanceQuery,
+    LetterQuery,
+    Settlement,
+    WorkQuery,
+)
 from headway.store.rows import Cursor
-from headway.testing.store_contract.acts import KEY, counted, found, writing
-from headway.testing.store_contract.events import THERE
-from headway.testing.store_contract.letters import due, keep
-from headway.testing.store_contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
-from headway.testing.store_contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
+from headway.store.unit import Reads
+from tests.store.contract.acts import KEY, counted, found, writing
+from tests.store.contract.events import THERE
+from tests.store.contract.letters import due, keep
+from tests.store.contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
+from tests.store.contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer
 
@@ -50,10 +59,10 @@ BY_KEY: dict[str, tuple[str, list[Any]]] = {
     "an instance": (postgres_instances.ONE_INSTANCE, [*KEY]),
     "an ask": (postgres_asks.ONE_ASK, [*KEY]),
     "a lease": (postgres_leases.ONE_LEASE, [*KEY]),
-    "work": postgres_leases.page_of_work(WorkQuery("acme", ids=("w1", "w2"))),
-    "work to extend": (postgres_leases.EXTEND_WORK, [None, "w", ATTEMPTS]),
-    "work to release": (postgres_leases.RELEASE_WORK, [None, "w", ATTEMPTS, None]),
-    "work to check": (postgres_leases.CHECKPOINT, [None, "w", ATTEMPTS, "data"]),
+    "work": postgres_work.page_of_work(WorkQuery("acme", ids=("w1", "w2"))),
+    "work to extend": (postgres_work.EXTEND, [None, "w", ATTEMPTS]),
+    "work to release": (postgres_work.RELEASE, [None, "w", ATTEMPTS, None]),
+    "work to check": (postgres_work.CHECKPOINT, [None, "w", ATTEMPTS, "data"]),
     "letters that arrived": (SETTLE, settling(Settlement("c", "w", Cursor(), (), (1, 2)), None)),
     "events": page_of_events(EventQuery()),
 }
@@ -113,7 +122,7 @@ def empty(empty_address: str, runner: asyncio.Runner) -> Iterator[PostgresStore]
 
 async def plan_of(store: PostgresStore, sql: str, values: list[Any]) -> str:
     """How the database would run a statement."""
-    return "\n".join(line for (line,) in await store._fetch(f"EXPLAIN {sql}", *values))
+    return "\n".join(line for (line,) in await store._database.fetch(f"EXPLAIN {sql}", *values))
 
 
 @pytest.mark.parametrize(("sql", "values"), BY_KEY.values(), ids=BY_KEY)
@@ -195,7 +204,7 @@ async def test_a_page_of_events_for_somebody_looks_at_a_part_of_the_log(
         query, pages = EventQuery(tenant="acme", owner="nobody", limit=10), 0
         while True:
             before = await _entries_read(store, "history")
-            page = await store.events(query)
+            page = await store.events.page(query)
             assert await _entries_read(store, "history") - before <= 120
             pages += 1
             assert not page.events
@@ -221,16 +230,16 @@ async def test_no_event_falls_between_two_parts_of_the_log(
 
 
 async def _entries_read(store: PostgresStore, table: str = "instance") -> int:
-    await store._fetch("SELECT pg_stat_force_next_flush()")
-    [(count,)] = await store._fetch(
+    await store._database.fetch("SELECT pg_stat_force_next_flush()")
+    [(count,)] = await store._database.fetch(
         "SELECT sum(idx_tup_read)::bigint FROM pg_stat_user_indexes WHERE relname = $1", table
     )
     return int(count)
 
 
 async def _steps(store: PostgresStore) -> tuple[int, int]:
-    await store._fetch("SELECT pg_stat_force_next_flush()")
-    [counts] = await store._fetch(
+    await store._database.fetch("SELECT pg_stat_force_next_flush()")
+    [counts] = await store._database.fetch(
         "SELECT n_tup_upd, n_tup_hot_upd FROM pg_stat_user_tables WHERE relname = 'instance'"
     )
     return counts[0], counts[1]

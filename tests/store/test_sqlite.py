@@ -16,13 +16,15 @@ import pytest
 from headway.clock import SystemClock
 from headway.codec import replace
 from headway.errors import InputError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
-from headway.store.port import Changes, Claim, Found, InstanceQuery
+from headway.store.queries import Claim, InstanceQuery
 from headway.store.sqlite import tables as sqlite_tables
 from headway.store.sqlite.store import SqliteStore
 from headway.store.sqlite.tables import Table
+from headway.store.unit import Changes, Found
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import KEY, Act, found, writing
-from headway.testing.store_contract.place import (
+from tests.places import sqlite_file
+from tests.store.contract.acts import KEY, Act, found, writing
+from tests.store.contract.place import (
     HISTORY,
     INSTANCE,
     KNOWN,
@@ -34,7 +36,6 @@ from headway.testing.store_contract.place import (
     instance,
     work,
 )
-from tests.places import sqlite_file
 
 pytestmark = pytest.mark.mission("ENG-17")
 
@@ -60,7 +61,7 @@ def kept(path: Path, clock: FakeClock, runner: asyncio.Runner) -> Iterator[Sqlit
 
 async def fetch(store: SqliteStore, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
     """What the writer's connection answers."""
-    return await store._writer.call(lambda connection: connection.fetch(sql, values))
+    return await store._database.writer.call(lambda connection: connection.fetch(sql, values))
 
 
 async def test_each_commit_is_synced_and_readers_never_write(kept: SqliteStore) -> None:
@@ -69,7 +70,9 @@ async def test_each_commit_is_synced_and_readers_never_write(kept: SqliteStore) 
         await fetch(kept, f"PRAGMA {name}") for name in ("journal_mode", "synchronous", "foreign_keys")
     ]
     assert settings == [[("wal",)], [(2,)], [(1,)]]
-    assert await kept._reader.call(lambda connection: connection.fetch("PRAGMA query_only")) == [(1,)]
+    assert await kept._database.reader.call(lambda connection: connection.fetch("PRAGMA query_only")) == [
+        (1,)
+    ]
 
 
 async def test_closing_ends_the_threads(kept: SqliteStore) -> None:
@@ -94,7 +97,7 @@ async def test_an_instance_ends_once(kept: SqliteStore) -> None:
     await kept.run(writing(updated=[ended]))
     with pytest.raises(StoreError):
         await kept.run(writing(updated=[INSTANCE]))
-    assert await kept.instance(KEY) == ended
+    assert await kept.instances.get(KEY) == ended
 
 
 @pytest.mark.mission("ENG-5")
@@ -118,10 +121,10 @@ async def test_reads_run_beside_a_unit(kept: SqliteStore) -> None:
 
     task = asyncio.create_task(kept.run(Act(decide)))
     await begun.wait()
-    assert await kept.instance(KEY) is None
+    assert await kept.instances.get(KEY) is None
     go_on.set()
     await task
-    assert await kept.instance(KEY) == INSTANCE
+    assert await kept.instances.get(KEY) == INSTANCE
 
 
 @pytest.mark.mission("ENG-3")
@@ -145,8 +148,8 @@ def test_a_loop_that_ends_leaves_the_unit_whole(path: Path) -> None:
 
     async def look() -> None:
         await store.run(writing())
-        assert await store.instance(KEY) == INSTANCE
-        assert len(await store.history(KEY)) == 1
+        assert await store.instances.get(KEY) == INSTANCE
+        assert len(await store.history.page(KEY)) == 1
         await store.close()
 
     asyncio.run(look())
@@ -156,15 +159,15 @@ async def test_a_locked_file_is_an_error_that_ends(path: Path, kept: SqliteStore
     """A file that another holds for too long is unavailable, with nothing changed; then work goes on."""
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
-    for call in (kept.run(writing(created=[INSTANCE])), kept.prune_requests(1)):
+    for call in (kept.run(writing(created=[INSTANCE])), kept.requests.prune(1)):
         with pytest.raises(StoreUnavailableError, match="locked by another process") as raised:
             await call
         assert not raised.value.maybe_committed
-    assert await kept.instance(KEY) is None
+    assert await kept.instances.get(KEY) is None
     other.execute("ROLLBACK")
     other.close()
     await kept.run(writing(created=[INSTANCE]))
-    assert await kept.instance(KEY) == INSTANCE
+    assert await kept.instances.get(KEY) == INSTANCE
 
 
 @pytest.mark.mission("ENG-3")
@@ -188,8 +191,8 @@ PROGRAM = """
 import asyncio, resource, sys, threading
 from headway.errors import StoreUnavailableError
 from headway.store.sqlite.store import SqliteStore
-from headway.testing.store_contract.acts import Act, counted, writing
-from headway.testing.store_contract.place import instance
+from tests.store.contract.acts import Act, counted, writing
+from tests.store.contract.place import instance
 
 def limit(size):
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
@@ -218,7 +221,7 @@ async def test_two_processes_on_one_file_lose_no_update(path: Path, kept: Sqlite
     both = [process(path, "for _ in range(60):\n    await store.run(counted(1))") for _ in range(2)]
     for each in both:
         each.communicate(timeout=120)
-    row = await kept.instance(KEY)
+    row = await kept.instances.get(KEY)
     assert [each.returncode for each in both] == [0, 0]
     assert row
     assert row.snapshot == "120"
@@ -244,7 +247,7 @@ await store.run(Act(decide))
     killed.kill()
     killed.communicate()
     await kept.run(writing(created=[instance("after")]))
-    rows = await kept.instances(InstanceQuery(tenant="acme"))
+    rows = await kept.instances.page(InstanceQuery(tenant="acme"))
     assert [row.id for row in rows] == ["before", "after"]
 
 
@@ -257,14 +260,14 @@ try:
     await store.run(writing(created=[instance("big", snapshot="x" * 1_000_000)]))
 except StoreUnavailableError as error:
     print(error.maybe_committed, "cannot be read or written" in str(error))
-print(await store.instance(("acme", "big")))
+print(await store.instances.get(("acme", "big")))
 limit(resource.RLIM_INFINITY)
 await store.run(writing(created=[instance("big", snapshot="x" * 1_000_000)]))
 """
     ended = process(path, body)
     printed, _ = ended.communicate(timeout=120)
     assert printed.splitlines() == ["True True", "None"]
-    assert await kept.instance(("acme", "big"))
+    assert await kept.instances.get(("acme", "big"))
 
 
 @pytest.mark.parametrize("key", [("acme", "\ud800"), ("\udfff", "i1")])
@@ -273,10 +276,10 @@ async def test_text_that_is_no_text_is_refused(kept: SqliteStore, key: tuple[str
     with pytest.raises(InputError):
         await kept.run(writing(created=[replace(INSTANCE, tenant=key[0], id=key[1])], history=[HISTORY]))
     with pytest.raises(InputError):
-        await kept.instance(key)
+        await kept.instances.get(key)
     with pytest.raises(InputError):
         await kept.run(writing(created=[replace(INSTANCE, seq=2**70)]))
-    assert not await kept.history(KEY)
+    assert not await kept.history.page(KEY)
 
 
 @pytest.mark.parametrize("content", [b"no database, but long enough to be read as one" * 40, None])
@@ -312,18 +315,18 @@ async def test_time_is_the_clocks(kept: SqliteStore, clock: FakeClock) -> None:
         writing(timers=[due], work=[work(lease=5_000)], requests=[replace(REQUEST, expires_at=due.due)])
     )
     assert await kept.now() == start
-    assert not await kept.due_timers(1, KNOWN)
-    assert await kept.prune_requests(1) == 0
-    assert await kept.claim_work(Claim("w", ("default",), 1, KNOWN))
+    assert not await kept.timers.due(1, KNOWN)
+    assert await kept.requests.prune(1) == 0
+    assert await kept.work.claim(Claim("w", ("default",), 1, KNOWN))
     clock.advance("4s")
-    assert await kept.due_timers(1, KNOWN) == [due]
-    assert await kept.prune_requests(1) == 1
-    assert await kept.extend_leases("w", [("acme", "w1", 1)]) == [("acme", "w1")]
+    assert await kept.timers.due(1, KNOWN) == [due]
+    assert await kept.requests.prune(1) == 1
+    assert await kept.work.extend("w", [("acme", "w1", 1)]) == [("acme", "w1")]
     clock.advance("4s")
-    assert not await kept.expired_work(1, KNOWN)
+    assert not await kept.work.expired(1, KNOWN)
     clock.advance("1s")
-    assert [row.id for row in await kept.expired_work(1, KNOWN)] == ["w1"]
-    assert not await kept.extend_leases("w", [("acme", "w1", 1)])
+    assert [row.id for row in await kept.work.expired(1, KNOWN)] == ["w1"]
+    assert not await kept.work.extend("w", [("acme", "w1", 1)])
 
 
 async def test_turns_go_round(kept: SqliteStore) -> None:
@@ -331,7 +334,7 @@ async def test_turns_go_round(kept: SqliteStore) -> None:
     items = [work(f"w{n}", tenant=f"t{n % 5}") for n in range(100)]
     await kept.run(writing(work=items))
     claim = Claim("w", ("default",), 3, KNOWN)
-    served = [row.tenant for _ in range(10) for row in await kept.claim_work(claim)]
+    served = [row.tenant for _ in range(10) for row in await kept.work.claim(claim)]
     assert {served.count(f"t{n}") for n in range(5)} == {6}
 
 
@@ -340,11 +343,11 @@ async def test_a_store_in_memory_needs_no_preparation() -> None:
     store = SqliteStore(":memory:")
     await store.open()
     await store.run(writing(created=[INSTANCE], records=[RECORD], work=[WORK]))
-    assert await store.instance(KEY) == INSTANCE
+    assert await store.instances.get(KEY) == INSTANCE
     assert abs((await store.now() - SystemClock().now()).total_seconds()) < 10
     await store.close()
     await store.open()
-    assert await store.instance(KEY) is None
+    assert await store.instances.get(KEY) is None
     await store.close()
 
 
@@ -352,7 +355,7 @@ async def test_the_lock_of_a_name_cannot_be_written_by_other_users(kept: SqliteS
     """The files beside the database that hold the names of nodes are the user's own, whatever the umask."""
     before = os.umask(0)
     try:
-        assert await kept.take_name("mill", "mill#1")
+        assert await kept.leases.take_name("mill", "mill#1")
     finally:
         os.umask(before)
     [file] = path.parent.glob("headway.db-node-*")

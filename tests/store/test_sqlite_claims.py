@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from headway.store.port import Claim, WorkQuery
+from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
 from headway.store.sqlite import claims as sqlite_claims
 from headway.store.sqlite.claims import Span, Walk
 from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import KNOWN, LONG_AGO, NEVER, work
 from tests.fuzzing import seeds
+from tests.store.contract.acts import writing
+from tests.store.contract.place import KNOWN, LONG_AGO, NEVER, work
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-14", "ENG-17")
 
@@ -108,7 +108,7 @@ async def test_a_claim_takes_all_it_may_and_nothing_else(
     items = any_work(chance, clock.now())
     ledger = Ledger(items)
     await memory.run(writing(work=items))
-    await memory.hold([(tenant, "held") for tenant in TENANTS], "holder", 10**9)
+    await memory.leases.hold([(tenant, "held") for tenant in TENANTS], "holder", 10**9)
     for _ in range(40):
         claim = Claim(
             chance.choice(["holder", "w"]),
@@ -118,7 +118,7 @@ async def test_a_claim_takes_all_it_may_and_nothing_else(
             handlers=chance.choice([(), (), ("pay",)]),
             tenants=chance.choice([(), (), TENANTS[:2], TENANTS[2:]]),
         )
-        rows = await memory.claim_work(claim)
+        rows = await memory.work.claim(claim)
         assert len(rows) <= claim.limit
         for row in rows:
             ledger.hand_out(row, claim, clock.now())
@@ -140,7 +140,7 @@ async def test_a_rate_gives_a_burst_and_then_one_at_a_time(memory: SqliteStore, 
     given: list[int] = []
     for pause in (0, 0, 249, 1, 250, 500, 999, 10_000, 0, 125, 125):
         clock.advance(f"{pause}ms")
-        given.append(len(await memory.claim_work(Claim("w", ("default",), 100, KNOWN))))
+        given.append(len(await memory.work.claim(Claim("w", ("default",), 100, KNOWN))))
     assert given == [4, 0, 0, 1, 1, 2, 3, 4, 0, 0, 1]
 
 
@@ -148,9 +148,9 @@ async def test_paces_that_are_over_are_forgotten(memory: SqliteStore, clock: Fak
     """Rates that come and go leave no rows behind."""
     for n in range(50):
         await memory.run(writing(work=[work(f"w{n}", rate=f"r{n}")]))
-        assert await memory.claim_work(Claim("w", ("default",), 1, KNOWN))
+        assert await memory.work.claim(Claim("w", ("default",), 1, KNOWN))
         clock.advance("1s")
-    rows = await memory._writer.call(lambda held: held.fetch("SELECT count(*) FROM pace"))
+    rows = await memory._database.writer.call(lambda held: held.fetch("SELECT count(*) FROM pace"))
     assert rows[0][0] <= 2
 
 
@@ -170,7 +170,7 @@ async def test_what_is_out_of_sight_has_its_turn(memory: SqliteStore, limit: int
     await memory.run(writing(work=[*items, *later]))
     seen: Counter[str] = Counter()
     for _ in range(300):
-        seen.update(row.id for row in await memory.claim_work(Claim("w", ("default",), limit, KNOWN)))
+        seen.update(row.id for row in await memory.work.claim(Claim("w", ("default",), limit, KNOWN)))
     assert seen == {row.id: 1 for row in items}
 
 
@@ -184,7 +184,7 @@ async def test_a_walk_comes_to_each_place_once(
         writing(work=[work(f"w{n}", tenant=f"t{n % 7}", concurrency=f"k{n}") for n in range(21)])
     )
     span = Span("default", 0, "", "~")
-    places = await memory._writer.call(lambda connection: [*Walk(connection, span, start).all()])
+    places = await memory._database.writer.call(lambda connection: [*Walk(connection, span, start).all()])
     assert len(places) == 21
     assert len({place for place, _ in places}) == 21
 
@@ -195,9 +195,9 @@ async def test_places_without_room_do_not_hold_up_those_behind_them(memory: Sqli
     busy = [work(f"b{n}", concurrency=f"k{n:02}", worker="x", leased_until=NEVER) for n in range(40)]
     stuck = [work(f"s{n}", concurrency=f"k{n:02}", due=LONG_AGO) for n in range(40)]
     await memory.run(writing(work=[*busy, *stuck, work("free", concurrency="k99")]))
-    found = [row.id for _ in range(7) for row in await memory.claim_work(Claim("w", ("default",), 1, KNOWN))]
+    found = [row.id for _ in range(7) for row in await memory.work.claim(Claim("w", ("default",), 1, KNOWN))]
     assert found == ["free"]
-    assert len(await memory.work(WorkQuery("acme", leased=True))) == 41
+    assert len(await memory.work.page(WorkQuery("acme", leased=True))) == 41
 
 
 async def test_who_stands_behind_in_a_window_comes_next(
@@ -208,7 +208,7 @@ async def test_who_stands_behind_in_a_window_comes_next(
     monkeypatch.setattr(sqlite_claims, "WINDOWS", 1)
     await memory.run(writing(work=[work(f"w{n}", tenant=f"t{n % 4}") for n in range(40)]))
     claim = Claim("w", ("default",), 1, KNOWN)
-    served = [row.tenant for _ in range(12) for row in await memory.claim_work(claim)]
+    served = [row.tenant for _ in range(12) for row in await memory.work.claim(claim)]
     assert Counter(served) == {f"t{n}": 3 for n in range(4)}
 
 
@@ -222,6 +222,6 @@ async def test_small_tenants_are_served_beside_a_large_one(
     await memory.run(writing(work=[*large, *small]))
     served: list[Any] = []
     for _ in range(6):
-        rows = await memory.claim_work(Claim("w", ("default",), 5, KNOWN, tenants=tenants))
+        rows = await memory.work.claim(Claim("w", ("default",), 5, KNOWN, tenants=tenants))
         served += [row.tenant for row in rows]
     assert {tenant: served.count(tenant) for tenant in ("big", "s1", "s2")} == {"big": 10, "s1": 10, "s2": 10}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.port import (
+from headway.store.queries import (
     AskQuery,
     Claim,
     EventQuery,
@@ -22,23 +22,23 @@ from headway.store.port import (
 )
 from headway.store.rows import AskClosing, Cursor, WorkRow
 from headway.store.sqlite import asks as sqlite_asks
+from headway.store.sqlite import charts as sqlite_charts
 from headway.store.sqlite import claims as sqlite_claims
-from headway.store.sqlite import claims as sqlite_limits
+from headway.store.sqlite import history as sqlite_history
 from headway.store.sqlite import instances as sqlite_instances
 from headway.store.sqlite import leases as sqlite_leases
 from headway.store.sqlite import letters as sqlite_letters
 from headway.store.sqlite import messages as sqlite_messages
-from headway.store.sqlite import store as sqlite
+from headway.store.sqlite import requests as sqlite_requests
 from headway.store.sqlite import tables as sqlite_tables
 from headway.store.sqlite import unit as sqlite_unit
-from headway.store.sqlite import upkeep as sqlite_upkeep
 from headway.store.sqlite import work as sqlite_work
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.store import SqliteStore
 from headway.store.sqlite.tables import Table
 from headway.testing import FakeClock
-from headway.testing.store_contract.acts import writing
-from headway.testing.store_contract.place import (
+from tests.store.contract.acts import writing
+from tests.store.contract.place import (
     ASK,
     AT,
     HISTORY,
@@ -69,7 +69,7 @@ def memory(clock: FakeClock, runner: asyncio.Runner) -> Iterator[SqliteStore]:
 
 async def fetch(store: SqliteStore, sql: str, values: Any = ()) -> list[tuple[Any, ...]]:
     """What the writer's connection answers."""
-    return await store._writer.call(lambda connection: connection.fetch(sql, values))
+    return await store._database.writer.call(lambda connection: connection.fetch(sql, values))
 
 
 async def cost(store: SqliteStore, act: Act) -> int:
@@ -83,23 +83,23 @@ async def cost(store: SqliteStore, act: Act) -> int:
     def watch(watcher: Callable[[], None] | None) -> Callable[[Connection], None]:
         return lambda connection: connection._raw.set_progress_handler(watcher, 1)
 
-    await store._writer.call(watch(step))
+    await store._database.writer.call(watch(step))
     await act(store)
-    await store._writer.call(watch(None))
+    await store._database.writer.call(watch(None))
     return steps
 
 
 MODULES = (
-    sqlite,
     sqlite_asks,
+    sqlite_charts,
     sqlite_claims,
     sqlite_instances,
     sqlite_leases,
     sqlite_letters,
-    sqlite_limits,
     sqlite_messages,
     sqlite_unit,
-    sqlite_upkeep,
+    sqlite_requests,
+    sqlite_history,
     sqlite_work,
 )
 VERBS = {"SELECT", "UPDATE", "DELETE", "WITH", "INSERT"}
@@ -148,8 +148,13 @@ def statements() -> Iterator[str]:
             yield page(query(**always, **{**one, **two}))
 
 
-WALKING = {sqlite.ALL_CHARTS, sqlite_instances.LIVING_VERSIONS, sqlite_asks.MISFILED}
-"""What is for all rows of a table: a node asks seldom, and an audit looks at everything."""
+WALKING = {
+    sqlite_charts.ALL,
+    sqlite_charts.LIVING_VERSIONS,
+    sqlite_asks.MISFILED,
+    sqlite_leases.END_LEASES,
+}
+"""For all rows of a table: a node asks seldom, or once when it starts; an audit looks at everything."""
 
 
 @pytest.mark.parametrize("sql", [sql for sql in dict.fromkeys(statements()) if sql not in WALKING])
@@ -169,8 +174,8 @@ def claims(limit: int = 10) -> Act:
     """A claim that is taken back, so that the next one costs the same."""
 
     async def act(store: SqliteStore) -> None:
-        rows = await store.claim_work(Claim("w", ("default",), limit, KNOWN))
-        await store.release_work("w", [(row.tenant, row.id, row.attempt) for row in rows])
+        rows = await store.work.claim(Claim("w", ("default",), limit, KNOWN))
+        await store.work.release("w", [(row.tenant, row.id, row.attempt) for row in rows])
 
     return act
 
@@ -202,9 +207,9 @@ def letters(count: int, start: int = 10, **fields: Any) -> Act:
     """Settle so many letters: of one instance behind one another, or each of its own instance."""
 
     async def act(store: SqliteStore) -> None:
-        await store.hold([("", "a")], "n", 1_000)
+        await store.leases.hold([("", "a")], "n", 1_000)
         rows = [letter(n + start, **{"instance": f"i{n}", **fields}) for n in range(count)]
-        await store.settle(Settlement("a", "n", Cursor(), tuple(rows)))
+        await store.messages.settle(Settlement("a", "n", Cursor(), tuple(rows)))
 
     return act
 
@@ -213,7 +218,7 @@ def lines(count: int) -> Act:
     """Write so many lines of an instance's history, behind those that it has."""
 
     async def act(store: SqliteStore) -> None:
-        begin = (await store.last_event()).position
+        begin = (await store.events.last()).position
         rows = [replace(HISTORY, seq=begin + n) for n in range(1, count + 1)]
         await store.run(writing(created=[] if begin else [instance()], history=rows))
 
@@ -222,8 +227,8 @@ def lines(count: int) -> Act:
 
 async def last_lines(store: SqliteStore) -> None:
     """Read the last five lines of a tenant."""
-    after = Cursor(0, (await store.last_event()).position - 5)
-    page = await store.events(EventQuery(after=after, tenant="acme"))
+    after = Cursor(0, (await store.events.last()).position - 5)
+    page = await store.events.page(EventQuery(after=after, tenant="acme"))
     assert len(page.events) == 5
 
 
@@ -241,14 +246,14 @@ BACKLOGS: dict[str, tuple[Act, Callable[[int], Act], Act]] = {
         claims(),
     ),
     "work for another worker": (
-        lambda store: store.hold([("acme", "browser")], "x", 3_600_000),
+        lambda store: store.leases.hold([("acme", "browser")], "x", 3_600_000),
         lambda n: waiting(*items(n, affinity="browser"), *items(20)),
         claims(),
     ),
     "work of other handlers": (
         waiting(*items(20)),
         lambda n: waiting(*items(n, handler="other")),
-        lambda store: store.claim_work(Claim("w", ("default",), 1, KNOWN, handlers=("pay",))),
+        lambda store: store.work.claim(Claim("w", ("default",), 1, KNOWN, handlers=("pay",))),
     ),
     "work that is not due": (
         waiting(*items(20)),
@@ -268,32 +273,32 @@ BACKLOGS: dict[str, tuple[Act, Callable[[int], Act], Act]] = {
     "waiting work, when what is leased is listed": (
         waiting(BUSY),
         lambda n: waiting(*items(n)),
-        lambda store: store.work(WorkQuery("acme", leased=True)),
+        lambda store: store.work.page(WorkQuery("acme", leased=True)),
     ),
     "work that was not asked for": (
         waiting(*items(20, instance="i2")),
         lambda n: waiting(*items(n)),
-        lambda store: store.work(WorkQuery("acme", ids=("w1", "w2"))),
+        lambda store: store.work.page(WorkQuery("acme", ids=("w1", "w2"))),
     ),
     "other people's asks": (
         asks(20, roles=("clerk",)),
         lambda n: asks(n, roles=("manager",)),
-        lambda store: store.asks(AskQuery("acme", roles=("clerk", "none"), person="bob")),
+        lambda store: store.asks.page(AskQuery("acme", roles=("clerk", "none"), person="bob")),
     ),
     "closed asks of an instance": (
         asks(20),
         closed_asks,
-        lambda store: store.asks(AskQuery("acme", instance="i1")),
+        lambda store: store.asks.page(AskQuery("acme", instance="i1")),
     ),
     "letters behind one that rests": (
         letters(1, start=1, instance="i1", due=NEVER),
         lambda n: letters(n, instance="i1"),
-        lambda store: store.letters(LetterQuery(destination="a", due=True)),
+        lambda store: store.letters.page(LetterQuery(destination="a", due=True)),
     ),
     "letters that rest": (
         letters(1, start=1),
         lambda n: letters(n, due=NEVER),
-        lambda store: store.letters(LetterQuery(destination="a", due=True)),
+        lambda store: store.letters.page(LetterQuery(destination="a", due=True)),
     ),
     "letters before one that is settled": (
         letters(1, start=9_999, instance="late"),
@@ -303,13 +308,13 @@ BACKLOGS: dict[str, tuple[Act, Callable[[int], Act], Act]] = {
     "dead letters": (
         letters(1, start=1),
         lambda n: letters(n, dead=True),
-        lambda store: store.letters(LetterQuery(destination="a", due=True)),
+        lambda store: store.letters.page(LetterQuery(destination="a", due=True)),
     ),
     "older lines of a tenant": (lines(20), lines, last_lines),
     "messages of another kind": (
         lambda store: store.run(writing(messages=[message(f"m{n}") for n in range(1_500)])),
         lambda n: lambda store: store.run(writing(messages=[message(f"n{each}") for each in range(n)])),
-        lambda store: store.messages(MessageQuery(kinds=("webhook",))),
+        lambda store: store.messages.page(MessageQuery(kinds=("webhook",))),
     ),
 }
 
@@ -340,7 +345,7 @@ async def test_pruning_finds_its_rows(memory: SqliteStore) -> None:
         await memory.run(writing(created=[row], history=lines, asks=[ask], asks_closed=[closing]))
 
     async def prune(store: SqliteStore) -> None:
-        assert await store.prune_instances(AT + 2 * SECOND, 1) == 1
+        assert await store.instances.prune(AT + 2 * SECOND, 1) == 1
 
     await ended("a", 0)
     await ended("b", 1)
@@ -355,14 +360,14 @@ async def test_a_long_history_is_pruned_in_parts(
     memory: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """No transaction deletes more lines than it may, and in the end everything is gone."""
-    monkeypatch.setattr(sqlite_upkeep, "LINES", 10)
+    monkeypatch.setattr(sqlite_instances, "LINES", 10)
     rows = [instance(name, ended=True) for name in "abc"]
     lines = [replace(HISTORY, instance=name) for name in "abc" for _ in range(25)]
     await memory.run(writing(created=rows, history=lines))
-    gone = await memory._write(lambda held: sqlite_upkeep.prune_instances(held, 2**62, 5, None))
+    gone = await memory._database.write(lambda held: sqlite_instances.prune_ended(held, 2**62, 5, None))
     assert gone == (0, False)
     assert await fetch(memory, "SELECT count(*) FROM history") == [(65,)]
-    assert await memory.prune_instances(NEVER, 2) == 2
+    assert await memory.instances.prune(NEVER, 2) == 2
     assert await fetch(memory, "SELECT DISTINCT instance FROM history") == [("c",)]
-    assert await memory.prune_instances(NEVER, 2) == 1
+    assert await memory.instances.prune(NEVER, 2) == 1
     assert await fetch(memory, "SELECT count(*) FROM history") == [(0,)]

@@ -12,7 +12,7 @@ from headway.engine.tenant import Tenant
 from headway.lifecycle import Lifecycle, together
 from headway.node import Node
 from headway.outbox import Message, PermanentError, Subscriber
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.telemetry.counts import Counts, Distribution, Family, Totals
 from headway.telemetry.handlers import observed
 from headway.telemetry.metrics import Meter, Metrics

@@ -10,7 +10,7 @@ from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.statechart.chart import Charted
 from headway.statechart.effects import ReportToParent
 from headway.statechart.upgrade.remap import Before, remap, restore
-from headway.store.port import Changes, Found, Reads
+from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
 from tests.upgrade.world import Played, T, World, went
 

@@ -67,7 +67,7 @@ def test_an_upgrade_that_is_killed_half_way_leaves_each_instance_whole_and_goes_
 
     async def look(versions: set[int]) -> None:
         async with Engine(store_at(address), [Expense, Renamed]) as engine:
-            rows = await engine.store.living("Expense", ("", ""), 100)
+            rows = await engine.store.instances.living("Expense", ("", ""), 100)
             assert {row.version for row in rows} == versions
             for row in rows:
                 lines = await engine.history("acme", row.id)

@@ -6,7 +6,7 @@ from headway import Final, State, Statechart
 from headway.engine.facts import instances_key
 from headway.engine.upgrade.upgrade import upgrade
 from headway.store.port import Store
-from headway.testing.store_contract.acts import found
+from tests.store.contract.acts import found
 from tests.upgrade.world import Played, T, World, went
 
 

@@ -11,7 +11,7 @@ from headway.engine.upgrade.rehearsal import rehearse
 from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.errors import ChartChangedError, StoreUnavailableError, UnknownChartError, UpgradeError
 from headway.statechart.snapshot import claim_ask, person, work_done
-from headway.store.port import AskQuery, Claim
+from headway.store.queries import AskQuery, Claim
 from headway.store.rows import InstanceRow
 from tests.upgrade.lives import ANN, BOB, Expense, Renamed, Trap, Unruly
 from tests.upgrade.world import Played, T, World, counts, went
@@ -36,8 +36,10 @@ def test_a_rehearsal_classifies_everybody_and_changes_nothing(played: Played) ->
         trapped = await world.rehearsal(Trap, replay=False)
         assert counts(trapped) == {"stranded": 4, "rule": 8}
         async with world.engine(Expense) as engine:
-            assert [row.version for row in await engine.store.charts()] == [1]
-            assert {row.version for row in await engine.store.living("Expense", ("", ""), 100)} == {1}
+            assert [row.version for row in await engine.store.charts.all()] == [1]
+            assert {row.version for row in await engine.store.instances.living("Expense", ("", ""), 100)} == {
+                1
+            }
 
     played(scenario)
 
@@ -56,17 +58,17 @@ def test_an_upgrade_brings_everything_along(played: Played) -> None:
             [line] = (await engine.history(T, "e1"))[-1:]
             assert (line.event, line.before, line.after) == ("chart.upgrade", "review", "check")
             assert (line.actor, line.reason) == ("op", "new rules")
-            inbox = await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))
+            inbox = await engine.store.asks.page(AskQuery(tenant=T, roles=("auditor",)))
             assert [ask.instance for ask in inbox] == ["e1", "e4", "e7"]
             assert {(ask.state, ask.deadline, ask.opened_at) for ask in inbox} == {
                 ("check", begun + timedelta(days=3), begun)
             }
-            [item, *_] = await engine.store.claim_work(Claim("w", ("default",), 1, engine.charts.versions))
+            [item, *_] = await engine.store.work.claim(Claim("w", ("default",), 1, engine.charts.versions))
             await went(engine.send(T, item.instance, work_done(item.id, item.attempt)))
             await went(engine.send(T, "e1", Event("approve", by=BOB)))
-            assert len(await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))) == 2
+            assert len(await engine.store.asks.page(AskQuery(tenant=T, roles=("auditor",)))) == 2
             world.clock.advance("20d")
-            due = await engine.store.due_timers(100, engine.charts.versions)
+            due = await engine.store.timers.due(100, engine.charts.versions)
             assert {timer.event for timer in due} >= {"after.draft.stale", "deadline.check"}
             born = await went(engine.create(T, "new", "Expense"))
             assert born.version == 2
@@ -92,8 +94,8 @@ def test_whom_a_question_is_no_longer_for_does_not_see_it_any_more(played: Playe
         await world.fill(3)
         async with world.engine(Expense, Others) as engine:
             assert (await upgrade(engine, "Expense", 2)).ok
-            assert not await engine.store.asks(AskQuery(tenant=T, roles=("manager",)))
-            [ask] = await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))
+            assert not await engine.store.asks.page(AskQuery(tenant=T, roles=("manager",)))
+            [ask] = await engine.store.asks.page(AskQuery(tenant=T, roles=("auditor",)))
             assert (ask.instance, ask.answers) == ("e1", ("refuse",))
 
     played(scenario)
@@ -111,10 +113,10 @@ def test_a_claim_and_an_upgrade_in_one_transaction_both_hold(played: Played) -> 
                 went(engine.send(T, "e1", claim)), went(engine.upgrade(T, "e1", 2))
             )
             assert (claimed.version, upgraded.version) == (1, 2)
-            row = await engine.store.ask((T, ask))
+            row = await engine.store.asks.get((T, ask))
             assert row is not None
             assert (row.claimed_by, row.roles, row.state) == ("bob", ("manager", "auditor"), "check")
-            assert len(await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))) == 1
+            assert len(await engine.store.asks.page(AskQuery(tenant=T, roles=("auditor",)))) == 1
 
     played(scenario)
 
@@ -176,7 +178,7 @@ def test_an_upgrade_that_was_interrupted_goes_on(played: Played, monkeypatch: py
             with pytest.raises(StoreUnavailableError):
                 await upgrade(engine, "Expense", 2, progress=fall_over)
         async with world.engine(Expense, Renamed) as engine:
-            rows = await engine.store.living("Expense", ("", ""), 100)
+            rows = await engine.store.instances.living("Expense", ("", ""), 100)
             assert sorted(row.version for row in rows) == [1] * 4 + [2] * 8
             await went(engine.send(T, "e0", Event("withdraw", by=ANN)))
             left = await rehearse(engine, "Expense", 2)
@@ -195,8 +197,8 @@ def test_an_upgrade_is_taken_back_for_those_that_have_not_moved(played: Played) 
     async def scenario(world: World) -> None:
         await world.fill()
         async with world.engine(Expense) as engine:
-            before = {row.id: row for row in await engine.store.living("Expense", ("", ""), 100)}
-            asked = await engine.store.asks(AskQuery(tenant=T, roles=("manager",)))
+            before = {row.id: row for row in await engine.store.instances.living("Expense", ("", ""), 100)}
+            asked = await engine.store.asks.page(AskQuery(tenant=T, roles=("manager",)))
         async with world.engine(Renamed) as engine:
             await upgrade(engine, "Expense", 2)
             await went(engine.send(T, "e1", Event("approve", by=BOB)))
@@ -205,15 +207,15 @@ def test_an_upgrade_is_taken_back_for_those_that_have_not_moved(played: Played) 
             assert (back.done, back.passed, back.ok) == (8, 2, True)
             assert (await undo(engine, "Expense", 2)).done == 0
         async with world.engine(Expense, Renamed) as engine:
-            after = {row.id: row for row in await engine.store.living("Expense", ("", ""), 100)}
+            after = {row.id: row for row in await engine.store.instances.living("Expense", ("", ""), 100)}
             assert after["e1"].version == after["new"].version == 2
             for name in before.keys() - {"e1"}:
                 assert settled(after[name]) == settled(before[name])
                 [line] = (await engine.history(T, name))[-1:]
                 assert (line.event, line.actor, line.reason) == ("chart.undo", "op", "too early")
-            again = await engine.store.asks(AskQuery(tenant=T, roles=("manager",)))
+            again = await engine.store.asks.page(AskQuery(tenant=T, roles=("manager",)))
             assert [*again] == [ask for ask in asked if ask.instance != "e1"]
-            assert not await engine.store.asks(AskQuery(tenant=T, roles=("auditor",)))
+            assert not await engine.store.asks.page(AskQuery(tenant=T, roles=("auditor",)))
             await went(engine.send(T, "e4", Event("approve", by=BOB)))
             assert (await upgrade(engine, "Expense", 2)).done == 8
 

@@ -1,17 +1,19 @@
 """A store whose database can be away."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from headway.errors import StoreUnavailableError
-from headway.store.port import Store, Unit
+from headway.store.port import Store
 from headway.store.submission import Submissions
+from headway.store.unit import Unit
 
 
 class Breakable(Submissions):
     """Passes calls on to a real store, but for those that a test has broken.
 
-    `broken` are the names of methods that fail before they do anything; with `afterwards` those do what they
-    are asked to do, and nobody hears of it.
+    `broken` are the names of methods, such as "run" and "work.claim", that fail before they do anything;
+    those in `afterwards` do what they are asked to do, and nobody hears of it.
     """
 
     def __init__(self, store: Store) -> None:
@@ -23,13 +25,15 @@ class Breakable(Submissions):
 
     async def run(self, unit: Unit) -> None:
         """Run a unit; the engine's calls come through here, too."""
-        await self.__getattr__("run")(unit)
+        await self._breakable("run", self._store.run)(unit)
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
-        if not callable(method):
-            return method
+        found = getattr(self._store, name)
+        if callable(found):
+            return self._breakable(name, found)
+        return found if isinstance(found, int) else _Noun(self, name, found)
 
+    def _breakable(self, name: str, method: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]:
         async def call(*arguments: Any, **named: Any) -> Any:
             self.calls.append(name)
             if name in self.broken:
@@ -40,3 +44,13 @@ class Breakable(Submissions):
             return answer
 
         return call
+
+
+class _Noun:
+    """A noun of a store whose methods may be broken."""
+
+    def __init__(self, store: Breakable, name: str, noun: object) -> None:
+        self._store, self._name, self._noun = store, name, noun
+
+    def __getattr__(self, name: str) -> Any:
+        return self._store._breakable(f"{self._name}.{name}", getattr(self._noun, name))

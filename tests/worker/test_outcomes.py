@@ -13,10 +13,10 @@ from headway import Event, Final, State, Statechart, View, agent
 from headway.codec import DEEPEST, encode
 from headway.errors import InputError
 from headway.statechart.snapshot import Actor
-from headway.testing.store_contract.place import work as work_row
 from headway.worker.handlers import Handlers
 from headway.worker.outcomes import Again, Done, Fail, event_of, failure
 from headway.worker.work import Work
+from tests.store.contract.place import work as work_row
 from tests.worker.world import Job, World, begun, handling, where, worked
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-11")

@@ -12,7 +12,8 @@ from headway.codec import decode
 from headway.engine.engine import Engine
 from headway.errors import InputError, StoreUnavailableError
 from headway.statechart.snapshot import work_lost
-from headway.store.port import MessageQuery, Store
+from headway.store.port import Store
+from headway.store.queries import MessageQuery
 from headway.worker import execute
 from headway.worker.outcomes import Fail
 from headway.worker.work import Work
@@ -38,7 +39,7 @@ class Crawl(Statechart):
 
 async def reports(engine: Engine) -> list[str]:
     """What was said of the progress, in its order."""
-    page = await engine.store.messages(MessageQuery(kinds=("live",)))
+    page = await engine.store.messages.page(MessageQuery(kinds=("live",)))
     data = [decode(object, message.data or "null") for message in page.messages]
     return [cast("dict[str, Any]", each)["message"] for each in data]
 
@@ -313,4 +314,4 @@ async def test_the_context_is_read_once(world: World) -> None:
         await begun(engine, "a", chart=Crawl, site="s")
         await worked(world.worker(engine, handling(handler)))
         assert seen == [{"site": "s"}] * 3
-        assert breakable.calls.count("instance") == 1
+        assert breakable.calls.count("instances.get") == 1

@@ -8,8 +8,9 @@ from headway import Final, Retry, Run, State, Statechart, View
 from headway.engine.engine import Engine
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import work_lost
-from headway.store.port import Changes, Found, Reads, WorkQuery
+from headway.store.queries import WorkQuery
 from headway.store.rows import WorkRow
+from headway.store.unit import Changes, Found, Reads
 from headway.worker.rescue import Rescue
 from tests.worker.world import TENANT, Gate, World, begun, handling, where
 
@@ -39,7 +40,7 @@ class Fragile(Statechart):
 
 async def work(engine: Engine) -> list[WorkRow]:
     """All work that there is."""
-    return [*await engine.store.work(WorkQuery(tenant=TENANT))]
+    return [*await engine.store.work.page(WorkQuery(tenant=TENANT))]
 
 
 async def test_an_attempt_whose_loss_is_refused_is_not_handed_out_again(

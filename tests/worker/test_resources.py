@@ -73,7 +73,7 @@ async def test_work_comes_to_the_worker_that_holds_its_resource(everywhere: Worl
         assert mine.found == [("browser of a", False)]
         assert mine.closed == ["a"]
         assert (await where(here)).states == ("done",)
-        assert await here.store.lease((TENANT, "browser:a")) is None
+        assert await here.store.leases.get((TENANT, "browser:a")) is None
 
 
 async def test_a_lost_resource_is_told(everywhere: World) -> None:
@@ -114,8 +114,8 @@ async def test_a_hold_that_another_has_taken_is_closed(world: World) -> None:
         worker = world.worker(engine, mine.handlers)
         await worked(worker)
         name = (TENANT, "browser:a")
-        await engine.store.let_go([name], worker.id)
-        assert await engine.store.hold([name], "another", 90_000) == [name]
+        await engine.store.leases.release([name], worker.id)
+        assert await engine.store.leases.hold([name], "another", 90_000) == [name]
         world.clock.advance("10s")
         await worker.beat()
         await moments()
@@ -137,7 +137,7 @@ async def test_the_end_of_the_instance_closes_its_resource(world: World, *, else
             await worker.beat()
         await until(lambda: mine.closed == ["a"])
         await worker.stop()
-        assert await here.store.lease((TENANT, "browser:a")) is None
+        assert await here.store.leases.get((TENANT, "browser:a")) is None
         assert sorted(mine.closed) == ["a", "b"]
 
 
@@ -158,7 +158,7 @@ async def test_the_end_of_the_worker_closes_everything(world: World) -> None:
         await worker.stop()
         assert sorted(mine.closed) == ["a", "b"]
         for instance in "ab":
-            assert await engine.store.lease((TENANT, f"browser:{instance}")) is None
+            assert await engine.store.leases.get((TENANT, f"browser:{instance}")) is None
 
 
 async def test_a_resource_gives_way_to_a_new_one(world: World) -> None:
@@ -184,7 +184,7 @@ async def test_what_cannot_be_held_is_told(world: World) -> None:
     errors: list[type[Exception]] = []
 
     async def handler(work: Work) -> None:
-        await engine.store.hold([(TENANT, "browser:a")], "another", 90_000)
+        await engine.store.leases.hold([(TENANT, "browser:a")], "another", 90_000)
         try:
             await work.hold("mine")
         except (ResourceTakenError, InputError) as error:

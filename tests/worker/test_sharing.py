@@ -12,12 +12,14 @@ from headway import AtMost, Final, Retry, Run, State, Statechart
 from headway.clock import SystemClock
 from headway.engine.engine import Engine
 from headway.errors import InputError
-from headway.store.port import Claim, Store
+from headway.store.port import Store
+from headway.store.queries import Claim
 from headway.worker.handlers import Handlers
 from headway.worker.outcomes import Again, Fail
 from headway.worker.rescue import Rescue
 from headway.worker.work import Work
 from headway.worker.worker import Worker
+from tests.overlay import Overlay
 from tests.worker.world import TENANT, Gate, Job, World, all_ended, begun, handling, until, where, worked
 
 pytestmark = pytest.mark.mission("ENG-10")
@@ -242,17 +244,13 @@ class Counting:
         """A store that counts."""
         counted = self
 
-        class Counted:
-            def __getattr__(self, name: str) -> Any:
-                return getattr(store, name)
+        async def counting(claim: Claim) -> Any:
+            rows = await store.work.claim(claim)
+            counted.got.append(len(rows))
+            counted.claimed.set()
+            return rows
 
-            async def claim_work(self, claim: Claim) -> Any:
-                rows = await store.claim_work(claim)
-                counted.got.append(len(rows))
-                counted.claimed.set()
-                return rows
-
-        return Counted()
+        return Overlay(store, work=Overlay(store.work, claim=counting))
 
 
 async def test_new_work_of_the_same_process_starts_without_waiting(world: World) -> None:

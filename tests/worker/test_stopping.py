@@ -10,7 +10,8 @@ import pytest
 from headway import Final, State, Statechart
 from headway.errors import StoreUnavailableError
 from headway.statechart.snapshot import work_done, work_lost
-from headway.store.port import Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import WorkQuery
 from headway.worker import execute
 from headway.worker.outcomes import Done
 from headway.worker.work import Work
@@ -199,8 +200,8 @@ async def test_heartbeats_keep_the_lease(everywhere: World) -> None:
         for _ in range(30):
             everywhere.clock.advance("10s")
             await worker.beat()
-        assert await engine.store.expired_work(10, engine.charts.versions) == []
-        assert breakable.calls.count("extend_leases") == 30
+        assert await engine.store.work.expired(10, engine.charts.versions) == []
+        assert breakable.calls.count("work.extend") == 30
         gate.opened.set()
         await worker.settled()
         assert worker.tally == {"claimed": 3, "done": 3}
@@ -217,7 +218,7 @@ async def test_a_worker_that_lost_its_lease_can_finish_nothing(everywhere: World
         )
         await at_the_gate(first, gates[0])
         everywhere.clock.advance("91s")
-        [lost] = await there.store.expired_work(10, there.charts.versions)
+        [lost] = await there.store.work.expired(10, there.charts.versions)
         await sent(there, "a", work_lost(lost.id, lost.attempt))
         everywhere.clock.advance("5s")
         await at_the_gate(second, gates[1])
@@ -240,7 +241,7 @@ async def test_without_a_database_a_worker_gives_up_its_work_when_the_lease_is_o
         await begun(engine, "a", chart=Slow)
         worker = world.worker(engine, handling(gate))
         await at_the_gate(worker, gate)
-        breakable.broken = {"extend_leases"}
+        breakable.broken = {"work.extend"}
         world.clock.advance("89s")
         with pytest.raises(StoreUnavailableError):
             await worker.beat()
@@ -366,7 +367,7 @@ async def test_a_drain_in_the_middle_of_a_claim_loses_nothing(world: World) -> N
         await until(lambda: worker._claiming is not None)
         await worker.drain()
         assert (gate.seen, worker.running) == ([], 0)
-        [row] = await engine.store.work(WorkQuery(tenant=TENANT))
+        [row] = await engine.store.work.page(WorkQuery(tenant=TENANT))
         assert row.worker is None
 
 
@@ -390,7 +391,7 @@ async def test_a_thread_that_does_not_end_keeps_its_lease(world: World) -> None:
         await tasks["b"]
         worker.patience = 0
         await worker.drain()
-        rows = await engine.store.work(WorkQuery(tenant=TENANT))
+        rows = await engine.store.work.page(WorkQuery(tenant=TENANT))
         assert {row.instance: row.worker for row in rows} == {"a": worker.id, "b": None}
         goes_on.set()
         await patient
@@ -407,7 +408,7 @@ async def test_a_task_that_somebody_else_cancels_is_handed_back(world: World) ->
         [task] = worker._attempts.tasks
         task.cancel()
         await worker.settled()
-        [row] = await engine.store.work(WorkQuery(tenant=TENANT))
+        [row] = await engine.store.work.page(WorkQuery(tenant=TENANT))
         assert (row.worker, row.attempt) == (None, 1)
 
 
@@ -422,7 +423,7 @@ async def test_a_thread_whose_task_somebody_else_cancels_keeps_its_lease(world: 
         [task] = worker._attempts.tasks
         task.cancel()
         await worker.settled()
-        [row] = await engine.store.work(WorkQuery(tenant=TENANT))
+        [row] = await engine.store.work.page(WorkQuery(tenant=TENANT))
         assert (row.worker, worker.running) == (worker.id, 1)
         goes_on.set()
         await until(lambda: not worker.running)
@@ -448,7 +449,7 @@ async def test_no_lease_is_extended_of_what_is_over(world: World) -> None:
         await sent(engine, "a", Job.drop())
         world.clock.advance("10s")
         await worker.beat()
-        assert (worker.running, breakable.calls.count("extend_leases")) == (1, 0)
+        assert (worker.running, breakable.calls.count("work.extend")) == (1, 0)
         cleaning.set()
         await worker.settled()
         assert worker.tally == {"claimed": 1, "cancelled": 1}

@@ -23,7 +23,7 @@ async def test_a_name_that_another_process_has_is_told_once_and_taken_later(
     """It looks soon for a while, then now and then; whoever rescues is woken when the name is free."""
     woken: list[str] = []
     async with everywhere.engines(number=2) as [here, there]:
-        assert await here.store.take_name("mill", "mill#1")
+        assert await here.store.leases.take_name("mill", "mill#1")
         second = Succession(there, "mill", "mill#2", lambda: woken.append("rescue"))
         caplog.set_level(logging.WARNING, "headway")
         for _ in range(TRIES_SOON):

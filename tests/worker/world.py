@@ -10,12 +10,12 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.statechart.chart import Charted
 from headway.statechart.snapshot import Event, Snapshot
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.testing import FakeClock
-from headway.testing.store_contract.place import Place
 from headway.worker.handlers import Handlers
 from headway.worker.work import Work
 from headway.worker.worker import Worker
+from tests.store.contract.place import Place
 
 TENANT = "acme"
 

@@ -16,7 +16,6 @@ from headway.api.problems import Problem
 from headway.codec import Value
 from headway.statechart.identity import normal_id
 from headway.statechart.snapshot import Actor, is_reserved
-from headway.store.keys import keys_of
 from headway.store.port import Store
 from headway.store.rows import KeyRow
 
@@ -77,7 +76,7 @@ class Access:
         """`tokens` reads what is no key. `rate` is for all credentials but keys with a rate of their own."""
         self.keyring = Keyring(store, self.forget)
         self.log = KeyLog(store, monotonic)
-        self._store, self._keys, self._tokens = store, keys_of(store), tokens
+        self._store, self._keys, self._tokens = store, store.keys, tokens
         self._rate, self._monotonic = rate or Rate(), monotonic
         self._seen: dict[str, Seen] = {}
         self._forgotten = 0

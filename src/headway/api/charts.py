@@ -14,7 +14,7 @@ from headway.drawing import Drawings
 from headway.statechart.chart import Chart
 from headway.statechart.drawings.mermaid import mermaid
 from headway.statechart.export import to_document
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 
 PAGE = 500
 MOST_COUNTED = 10_000

@@ -14,7 +14,7 @@ from headway.api.shown import Frame, Frames, Gap
 from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
 from headway.errors import StoreError
-from headway.store.port import EventQuery
+from headway.store.queries import EventQuery
 from headway.store.rows import Cursor
 
 PAGE = 100

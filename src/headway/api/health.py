@@ -49,7 +49,7 @@ async def ready(request: Request, node: Here) -> Readiness:
     """Ready: the database can be reached and has the schema of this version. Else 503: ask elsewhere."""
     if request.app.state.stopping.is_set():
         raise Problem("unavailable", "the service is about to stop", headers={"Retry-After": "5"})
-    await node.engine.store.lease(PROBE)
+    await node.engine.store.leases.get(PROBE)
     unknown = [
         UnknownVersion(chart=each.chart, version=each.version, nodes=[*each.nodes])
         for each in node.presence.unknown

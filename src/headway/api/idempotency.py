@@ -31,8 +31,9 @@ from headway.engine.once import Request, run_once
 from headway.engine.orders import DAY, HOUR
 from headway.engine.replay import listening
 from headway.errors import InputError, RequestReusedError
-from headway.store.port import Changes, Command, Found, Reads
+from headway.store.commands import Command
 from headway.store.rows import Key, RequestRow
+from headway.store.unit import Changes, Found, Reads
 
 IN_FLIGHT = 60_000
 """For so many milliseconds at most a request counts as under way, should its process die."""
@@ -128,12 +129,12 @@ class Repeats:
         done = self._under_way[request.name] = asyncio.get_running_loop().create_future()
         holder = secrets.token_hex(8)
         try:
-            if not await self._store.hold([request.name], holder, IN_FLIGHT):
+            if not await self._store.leases.hold([request.name], holder, IN_FLIGHT):
                 raise Problem("key_in_flight", headers={"Retry-After": "1"})
             try:
                 return await self._answered(scope, receive, request)
             finally:
-                await self._store.let_go([request.name], holder)
+                await self._store.leases.release([request.name], holder)
         finally:
             del self._under_way[request.name]
             done.set_result(None)

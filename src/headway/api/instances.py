@@ -24,7 +24,7 @@ from headway.engine.redaction import context_of, data_of
 from headway.errors import InternalError, UnknownInstanceError
 from headway.statechart.refusal import Refusal, allowed_now
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
 INSTANCES, HISTORY = "instances", "history"

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from headway.engine.service import Service
-from headway.store.keys import keys_of
 from headway.store.port import Store
 from headway.store.rows import KeyNoteRow, KeyRow
 
@@ -44,7 +43,7 @@ class KeyLog(Service):
 
     def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
-        self._store, self._keys, self._monotonic = store, keys_of(store), monotonic
+        self._store, self._keys, self._monotonic = store, store.keys, monotonic
         self._tallies: dict[tuple[str, str], Tally] = {}
 
     def counting(self, key: KeyRow, what: str) -> Tally:

@@ -20,8 +20,8 @@ from headway.errors import InputError, StoreError, UnknownKeyError
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import Actor, Kind, is_reserved
 from headway.store.commands import AddKey, ChangeKey
-from headway.store.keys import KeyNoteQuery, KeyQuery, keys_of
 from headway.store.port import Store
+from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 
 KEY = re.compile(r"hw_(?P<id>[0-9a-f]{16})_(?P<secret>[0-9a-f]{48})")
@@ -51,8 +51,7 @@ class Keyring:
     """The keys of a store. `changed` is told the id of each key that is no longer what it was."""
 
     def __init__(self, store: Store, changed: Callable[[str], None] = lambda _key: None) -> None:
-        """Raises InputError for a store that keeps no keys."""
-        self._store, self._keys, self._changed = store, keys_of(store), changed
+        self._store, self._keys, self._changed = store, store.keys, changed
 
     async def make(
         self,
@@ -148,7 +147,7 @@ class Keyring:
         holder = secrets.token_hex(8)
         if await self._keys.list(KeyQuery(limit=1)):
             return None
-        if not await self._store.hold([FIRST_KEY], holder, FIRST_KEY_LEASE):
+        if not await self._store.leases.hold([FIRST_KEY], holder, FIRST_KEY_LEASE):
             return None
         try:
             if await self._keys.list(KeyQuery(limit=1)):
@@ -157,7 +156,7 @@ class Keyring:
             return await self.make(tenant, admin, ["admin"], name="first key", by="headway serve")
         finally:
             with suppress(StoreError):  # the lease ends by itself
-                await self._store.let_go([FIRST_KEY], holder)
+                await self._store.leases.release([FIRST_KEY], holder)
 
     async def _change(
         self,

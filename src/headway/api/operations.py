@@ -21,7 +21,7 @@ from headway.engine.once import Request as KeyedRequest
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import TimerQuery, WorkQuery
+from headway.store.queries import TimerQuery, WorkQuery
 from headway.store.rows import TimerRow, WorkRow
 
 WORK, TIMERS = "work", "timers"
@@ -62,7 +62,7 @@ async def list_work(
         ids = tuple(work.id for work in (await _snapshot(node, caller.tenant, instance)).work.values())
 
     async def read(count: int) -> Any:
-        return await node.engine.store.work(
+        return await node.engine.store.work.page(
             WorkQuery(caller.tenant, ids, queue, leased, after=after, limit=count)
         )
 
@@ -109,7 +109,7 @@ async def list_timers(
         ids = tuple((await _snapshot(node, caller.tenant, instance)).timers)
 
     async def read(count: int) -> Any:
-        return await node.engine.store.timers(TimerQuery(caller.tenant, ids, after=after, limit=count))
+        return await node.engine.store.timers.page(TimerQuery(caller.tenant, ids, after=after, limit=count))
 
     rows, following = await paged(read, limit, lambda row: cursor_text(TIMERS, (row.due, row.id)))
     return shapes.Timers(items=[_timer(row) for row in rows], next=following)
@@ -118,7 +118,7 @@ async def list_timers(
 @router.get("/workers", operation_id="list_workers")
 async def list_workers(node: Here, caller: Who, request: Request) -> shapes.Workers:
     """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
-    held = await node.engine.store.work(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
+    held = await node.engine.store.work.page(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
     leases: dict[str, list[WorkRow]] = defaultdict(list)
     for row in held:
         leases[row.worker or ""].append(row)
@@ -139,7 +139,7 @@ def tell_workers(request: Request) -> None:
 
 
 async def _rows(node: Node, tenant: str, work: str) -> Sequence[WorkRow]:
-    return await node.engine.store.work(WorkQuery(tenant, (work,)))
+    return await node.engine.store.work.page(WorkQuery(tenant, (work,)))
 
 
 async def _row(node: Node, tenant: str, work: str) -> WorkRow:

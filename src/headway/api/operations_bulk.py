@@ -21,7 +21,7 @@ from headway.engine.service import LOG
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Event
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow
 
 BULK = "bulk"
@@ -85,7 +85,7 @@ async def change_many(
 
 async def _rows(node: Node, caller: Caller, plan: Plan) -> list[InstanceRow]:
     """The instances of a plan as they are now, in its order."""
-    found = await node.engine.store.look_up([(caller.tenant, name) for name in plan.instances])
+    found = await node.engine.store.instances.look_up([(caller.tenant, name) for name in plan.instances])
     by_name = {row.id: row for row in found}
     return [by_name[name] for name in plan.instances if name in by_name]
 

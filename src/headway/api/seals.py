@@ -19,8 +19,9 @@ from typing import NamedTuple
 from headway.api.problems import Problem
 from headway.codec import decode, encode
 from headway.errors import StoreError
-from headway.store.port import Changes, Found, Reads, Store
+from headway.store.port import Store
 from headway.store.rows import Cursor, RecordRow
+from headway.store.unit import Changes, Found, Reads
 
 EVENTS = "events"
 BEGINNING = "0-0"
@@ -106,14 +107,14 @@ async def shared_secret(store: Store) -> bytes:
     while True:
         if (known := await _kept(store, Secret())) is not None:
             return known
-        if not await store.hold([SECRET_LEASE], holder, LEASE):
+        if not await store.leases.hold([SECRET_LEASE], holder, LEASE):
             await asyncio.sleep(PAUSE)
             continue
         try:
             await store.run(Secret(secrets.token_hex(32)))
         finally:
             with suppress(StoreError):  # the lease ends by itself
-                await store.let_go([SECRET_LEASE], holder)
+                await store.leases.release([SECRET_LEASE], holder)
 
 
 async def _kept(store: Store, unit: Secret) -> bytes | None:

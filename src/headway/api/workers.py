@@ -34,7 +34,7 @@ from headway.codec import decode
 from headway.engine.once import Request as KeyedRequest
 from headway.engine.orders import Receipt
 from headway.statechart.snapshot import Event
-from headway.store.port import Claim
+from headway.store.queries import Claim
 from headway.worker.holders import remote_holder
 from headway.worker.outcomes import Fail
 from headway.worker.remote import (

@@ -313,6 +313,6 @@ async def _stored(database: str) -> list[ChartRow]:
     store = store_at(database)
     await store.open()
     try:
-        return [*await store.charts()]
+        return [*await store.charts.all()]
     finally:
         await store.close()

@@ -121,7 +121,7 @@ async def _database(patient: Patient, name: str) -> Check:
 async def _charts(patient: Patient, name: str) -> Check:
     if patient.apps is None or patient.store is None:
         return Check(name, "skipped", "needs the lifecycles and the database")
-    stored = {(row.chart, row.version): row.hash for row in await patient.store.charts()}
+    stored = {(row.chart, row.version): row.hash for row in await patient.store.charts.all()}
     charts = [chart_of(charted) for charted in patient.apps.lifecycle.charts]
     changed = [
         f"{chart.name} v{chart.version}"
@@ -145,7 +145,7 @@ def _hash(chart: Chart) -> str:
 async def _versions(patient: Patient, name: str) -> Check:
     if patient.store is None:
         return Check(name, "skipped", "needs the database")
-    stored = sorted((row.version, row.chart) for row in await patient.store.charts())
+    stored = sorted((row.version, row.chart) for row in await patient.store.charts.all())
     newest = {chart: version for version, chart in stored}
     older = {chart for version, chart in stored if version < newest[chart]}
     told = []

@@ -31,7 +31,7 @@ from headway.engine.upgrade.versions import stored_chart
 from headway.node import Node
 from headway.settings import Settings
 from headway.statechart.snapshot import Event
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import LetterRow
 
 PAGE = 500
@@ -238,7 +238,7 @@ async def _require_status(engine: Engine, query: InstanceQuery) -> None:
     """Raises CommandError for a status that no version of the chart has, not even one that is only stored."""
     if query.status is None:
         return
-    stored = [stored_chart(row) for row in await engine.store.charts() if row.chart == query.chart]
+    stored = [stored_chart(row) for row in await engine.store.charts.all() if row.chart == query.chart]
     known = dict.fromkeys(state.id for chart in stored for state in chart.root.children)
     if query.status not in known:
         raise CommandError(f"{query.chart} has no state {query.status!r}; there are: {', '.join(known)}")

@@ -132,7 +132,7 @@ class UpgradeRun:
         store = store_at(self._database)
         await store.open()
         try:
-            return {(row.chart, row.version): row.hash for row in await store.charts()}
+            return {(row.chart, row.version): row.hash for row in await store.charts.all()}
         finally:
             await store.close()
 

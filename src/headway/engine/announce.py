@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from headway.engine.engine import Engine
 from headway.engine.watching import WatchingService
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 TOPICS = {"work": "work", "timers": "timers", "messages": "messages", "history": "events"}
 """What may be new, and what it is called between processes."""

@@ -9,7 +9,7 @@ from headway.clock import milliseconds
 from headway.errors import InputError, shown
 from headway.statechart.identity import normal_id, require_id
 from headway.statechart.snapshot import Actor, Event
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 
 TEXT_OR_NONE = (str, type(None))
 

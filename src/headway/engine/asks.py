@@ -37,7 +37,7 @@ from headway.statechart.snapshot import (
     release_ask,
 )
 from headway.statechart.step.asks import HOLDING
-from headway.store.port import AskQuery
+from headway.store.queries import AskQuery
 from headway.store.rows import AskRow, InstanceRow
 
 MOST_READ = 1_000
@@ -80,7 +80,7 @@ class Inbox:
     async def answers(self, rows: Sequence[AskRow], actor: Actor) -> dict[str, tuple[str, ...]]:
         """By ask: the answers that roles, delegation and duties leave open to an actor."""
         keys = {(row.tenant, row.instance) for row in rows if row.closed_at is None}
-        instances = await self._engine.store.look_up(keys) if keys else ()
+        instances = await self._engine.store.instances.look_up(keys) if keys else ()
         known = {(row.tenant, row.id): row for row in instances}
         return {
             row.id: await self._open_to(row, known.get((row.tenant, row.instance)), actor) for row in rows
@@ -89,7 +89,7 @@ class Inbox:
     async def _named(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Sequence[AskRow]:
         roles = tuple(sorted(actor.roles))
         query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
-        return await self._engine.store.asks(query)
+        return await self._engine.store.asks.page(query)
 
     async def _open_to(self, row: AskRow, instance: InstanceRow | None, actor: Actor) -> tuple[str, ...]:
         if instance is None or row.closed_at is not None:
@@ -106,7 +106,7 @@ class Inbox:
             return self._engine.charts.known(*key)
         except UnknownChartError:
             if key not in self._stored:
-                stored = {(row.chart, row.version): row for row in await self._engine.store.charts()}
+                stored = {(row.chart, row.version): row for row in await self._engine.store.charts.all()}
                 self._stored[key] = stored_chart(stored[key]) if key in stored else None
             return self._stored[key]
 
@@ -229,12 +229,12 @@ class Asks:
 
     async def of_instance(self, tenant: str, instance: str, *, limit: int = 100) -> Sequence[AskRow]:
         """The open asks of an instance."""
-        return await self._engine.store.asks(AskQuery(tenant=tenant, instance=instance, limit=limit))
+        return await self._engine.store.asks.page(AskQuery(tenant=tenant, instance=instance, limit=limit))
 
     async def get(self, tenant: str, ask: str) -> AskRow:
         """One ask, open or closed; raises UnknownAskError."""
         arguments.require_text("ask", ask)
-        row = await self._engine.store.ask((tenant, ask))
+        row = await self._engine.store.asks.get((tenant, ask))
         if row is None:
             raise UnknownAskError(f"there is no ask {ask}")
         return row

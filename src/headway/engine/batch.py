@@ -46,8 +46,8 @@ from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild,
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event, Snapshot, child_changed
 from headway.statechart.step.step import Step, first_context, start, status_of, step
-from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow, Key, RequestRow
+from headway.store.unit import Changes, Found, Reads
 
 Asking = Generator[Reads, Found, None]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -17,9 +17,10 @@ from headway.engine.orders import HOUR, Answer, Order, own_id
 from headway.errors import EngineError, StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot
-from headway.store.commands import HastenWork
-from headway.store.port import Attempt, Changes, Command, WorkQuery
-from headway.store.rows import InstanceRow, Key
+from headway.store.commands import Command, HastenWork
+from headway.store.queries import WorkQuery
+from headway.store.rows import Attempt, InstanceRow, Key
+from headway.store.unit import Changes
 
 AT_ONCE = 100
 """So many instances are acted on together, so that nobody else waits long."""
@@ -190,7 +191,7 @@ class Retrying(Act):
         """Whose work waits for its time."""
         store, attempts = self.engine.store, self._attempts(rows)
         now, ids = await store.now(), tuple(work for _, work, _ in attempts)
-        found = await store.work(WorkQuery(self.tenant, ids, leased=False, limit=len(ids) + 1))
+        found = await store.work.page(WorkQuery(self.tenant, ids, leased=False, limit=len(ids) + 1))
         return self._told(rows, {(row.tenant, row.id) for row in found if row.due > now})
 
     async def _perform(

@@ -12,7 +12,6 @@ from headway.errors import EngineError
 from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
 from headway.statechart.step.step import Step
-from headway.store.port import Changes
 from headway.store.rows import (
     AskChange,
     AskClosing,
@@ -25,6 +24,7 @@ from headway.store.rows import (
     WorkRow,
     WorkVersion,
 )
+from headway.store.unit import Changes
 
 Held = TypeVar("Held", TimerRow, WorkRow)
 Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk

@@ -45,8 +45,10 @@ from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.statechart.upgrade.remap import Before
 from headway.store.loop_guard import LoopGuard
-from headway.store.port import Changes, InstanceQuery, Store
+from headway.store.port import Store
+from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
@@ -287,7 +289,7 @@ class Engine:
     async def list(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances."""
         arguments.require_query(query)
-        return await self.store.instances(query)
+        return await self.store.instances.page(query)
 
     async def history(
         self, tenant: str, instance: str, *, after: int = 0, limit: int = 100
@@ -296,7 +298,7 @@ class Engine:
         arguments.require_text("instance", instance)
         arguments.require_number("after", after, least=0)
         arguments.require_number("limit", limit, least=1)
-        return await self.store.history((tenant, instance), after, limit)
+        return await self.store.history.page((tenant, instance), after, limit)
 
     async def why(self, tenant: str, instance: str) -> Explanation:
         """What an instance waits for, who or what could move it, and what stands in the way."""

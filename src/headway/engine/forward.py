@@ -6,8 +6,8 @@ from headway.codec import decode
 from headway.engine.commit import Commit, write_forward
 from headway.engine.orders import DAY
 from headway.statechart.snapshot import Event, Snapshot
-from headway.store.port import Changes, Found, Reads
 from headway.store.rows import Key, RequestRow
+from headway.store.unit import Changes, Found, Reads
 
 
 class Forwarding:

@@ -31,7 +31,7 @@ class Lease:
         now = asyncio.get_running_loop().time()
         if now < self._held_until and now - self._asked_at < self.lasts / 3:
             return True
-        held = await self._store.hold([self._key], self._holder, round(self.lasts * 1_000))
+        held = await self._store.leases.hold([self._key], self._holder, round(self.lasts * 1_000))
         self._asked_at = now
         self._held_until = now + self.lasts if held else 0.0
         return bool(held)
@@ -45,7 +45,7 @@ class Lease:
         """Give it up, so that another can take it at once."""
         if self._held_until:
             self._held_until = 0.0
-            await self._store.let_go([self._key], self._holder)
+            await self._store.leases.release([self._key], self._holder)
 
 
 class SoleService(Service):

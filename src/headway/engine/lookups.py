@@ -27,7 +27,7 @@ class Lookups:
             return await found  # type: ignore[no-any-return]  # it is an instance, or None
         self._busy += 1
         try:
-            return await self._store.instance(key)
+            return await self._store.instances.get(key)
         finally:
             self._ended()
 
@@ -42,7 +42,7 @@ class Lookups:
 
     async def _read(self, waiting: list[Asked]) -> None:
         try:
-            rows = await self._store.look_up({key for key, _ in waiting})
+            rows = await self._store.instances.look_up({key for key, _ in waiting})
         except Exception as error:  # noqa: BLE001 - it belongs to those who wait
             for _, found in waiting:
                 if not found.done():

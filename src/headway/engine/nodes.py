@@ -9,7 +9,8 @@ from headway.codec import Value
 from headway.engine.engine import Engine
 from headway.engine.service import LOG, Service
 from headway.errors import StoreError
-from headway.store.port import Store, Version
+from headway.store.port import Store
+from headway.store.rows import Version
 
 ALIVE = 20_000
 """Milliseconds for which a node counts as alive after a heartbeat."""
@@ -77,11 +78,11 @@ class Presence(Service):
 
 async def unknown_versions(store: Store, known: Collection[Version]) -> tuple[UnknownVersion, ...]:
     """The versions that instances live by and that are not among the `known`, by name and number."""
-    stored: list[Version] = [(row.chart, row.version) for row in await store.charts()]
+    stored: list[Version] = [(row.chart, row.version) for row in await store.charts.all()]
     unknown = [version for version in stored if version not in known]
     if not unknown:
         return ()
-    alive = await store.living_versions()
+    alive = await store.charts.living_versions()
     living = [version for version in unknown if version in alive]
     nodes = await store.nodes.alive() if living else ()
     return tuple(

@@ -8,8 +8,10 @@ from typing import Any, Generic, TypeVar
 
 from headway.engine.orders import DAY
 from headway.errors import EngineError, RequestReusedError
-from headway.store.port import Changes, Command, Found, Reads, Store
+from headway.store.commands import Command
+from headway.store.port import Store
 from headway.store.rows import Key, RequestRow
+from headway.store.unit import Changes, Found, Reads
 
 T = TypeVar("T")
 Script = Callable[[], Generator[Command, Any, str | None]]

@@ -13,8 +13,8 @@ from headway.errors import ChartChangedError, EngineError, UnknownChartError, Un
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, all_actions, chart_of
 from headway.statechart.export import chart_hash
-from headway.store.port import Store, Version
-from headway.store.rows import ChartRow
+from headway.store.port import Store
+from headway.store.rows import ChartRow, Version
 
 
 class Registry:
@@ -119,7 +119,7 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
     """Store the versions that are new; raises ChartChangedError when one is stored with other contents."""
     now = await store.now()
     rows = [_row(chart, now) for chart in charts]
-    known = {(row.chart, row.version): row.hash for row in await store.charts()}
+    known = {(row.chart, row.version): row.hash for row in await store.charts.all()}
     changed = [row for row in rows if known.get((row.chart, row.version), row.hash) != row.hash]
     if changed and not may_change:
         names = ", ".join(f"{row.chart} v{row.version}" for row in changed)
@@ -128,8 +128,8 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
             " new version (version=2), or pass charts_may_change=True while you develop it"
         )
     for row in changed:
-        await store.replace_chart(row)
-    await store.keep_charts([row for row in rows if (row.chart, row.version) not in known])
+        await store.charts.replace(row)
+    await store.charts.keep([row for row in rows if (row.chart, row.version) not in known])
 
 
 def _row(chart: Chart, now: datetime) -> ChartRow:

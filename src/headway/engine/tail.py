@@ -15,8 +15,9 @@ from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.watching import WatchingService
 from headway.errors import InputError
-from headway.store.port import Changes, EventPage, EventQuery
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, LogRow
+from headway.store.unit import Changes
 
 PAGE = 500
 REMEMBERED = 10_000
@@ -79,7 +80,7 @@ class Tail(WatchingService):
 
     async def has_forgotten(self, cursor: Cursor) -> bool:
         """Whether something that came after a cursor was pruned: who reads on from there misses it."""
-        return cursor < await self._store.forgotten()
+        return cursor < await self._store.events.forgotten()
 
     async def stop(self) -> None:
         """Read no more: all who follow come to an end, each with its cursor."""
@@ -94,7 +95,7 @@ class Tail(WatchingService):
             self._sleep()
             return False
         end = await self._wake_up() if self._end is None else self._end
-        page = await self._store.events(EventQuery(after=end, limit=self._page))
+        page = await self._store.events.page(EventQuery(after=end, limit=self._page))
         for event in page.events:
             self._hand_over(event)
         self._tell_of_delay(stands_still=page.held_back and page.cursor == end)
@@ -109,7 +110,7 @@ class Tail(WatchingService):
 
     async def _wake_up(self) -> Cursor:
         """Find out from where the log is read, and tell those who wait for that."""
-        self._end = end = await self._store.last_event()
+        self._end = end = await self._store.events.last()
         self._recent.clear(end)
         for follower in [*self._attending]:
             follower.nudge()
@@ -165,12 +166,12 @@ class Tail(WatchingService):
 
     async def now(self) -> Cursor:
         """From where to read what comes from now on."""
-        return await self._store.last_event()
+        return await self._store.events.last()
 
     async def read(self, query: EventQuery) -> EventPage:
         """A page for a follower that is behind."""
         self.tally["read again"] += 1
-        return await self._store.events(query)
+        return await self._store.events.page(query)
 
     def attend(self, follower: Follower) -> None:
         """Somebody wants to follow, and may have to catch up; it is nudged when it can."""

@@ -17,8 +17,9 @@ from headway.engine.why import Explanation
 from headway.errors import InputError
 from headway.statechart.chart import Charted, chart_of
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
-from headway.store.port import Changes, InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import AskRow, HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
 LOOKS_EVERY = 1.0
 """What another process commits is seen after so many seconds at most; what this one commits, at once."""

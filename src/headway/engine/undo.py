@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import Any
 
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 MISSING = object()
 NOTHING = Changes()

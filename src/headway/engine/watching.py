@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 from headway.engine.engine import Engine
 from headway.engine.service import Service
-from headway.store.port import Changes
+from headway.store.unit import Changes
 
 
 class WatchingService(Service):

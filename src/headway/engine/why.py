@@ -11,8 +11,10 @@ from headway.engine.facts import Facts
 from headway.engine.registry import Registry
 from headway.statechart.explain import Why, explain
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes, Found, InstanceQuery, LetterQuery, Reads, Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import InstanceQuery, LetterQuery, WorkQuery
 from headway.store.rows import WorkRow
+from headway.store.unit import Changes, Found, Reads
 
 MOST_SHOWN = 10
 NOBODY_HERE = (
@@ -87,13 +89,13 @@ async def explained(
     await store.run(look)
     key = snapshot.instance
     ids = tuple(open_.id for open_ in snapshot.work.values())
-    work = await store.work(WorkQuery(tenant=tenant, ids=ids)) if ids else ()
+    work = await store.work.page(WorkQuery(tenant=tenant, ids=ids)) if ids else ()
     children = (
-        await store.instances(InstanceQuery(tenant=tenant, parent=key, ended=False, limit=MOST_SHOWN))
+        await store.instances.page(InstanceQuery(tenant=tenant, parent=key, ended=False, limit=MOST_SHOWN))
         if snapshot.children
         else ()
     )
-    letters = await store.letters(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
+    letters = await store.letters.page(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
     return Explanation(
         why=explain(chart, snapshot, look.now, facts=look.values),
         work=_holdings(work, hands),

@@ -26,8 +26,7 @@ from headway.outbox.destination import (
     message_of,
 )
 from headway.outbox.round import Round, Row, key_of, letter_of
-from headway.store.port import Version
-from headway.store.rows import Key, LetterRow
+from headway.store.rows import Key, LetterRow, Version
 
 LONGEST_PAUSE = timedelta(hours=1)
 LONGEST_WAIT = timedelta(days=1)

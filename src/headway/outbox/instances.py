@@ -34,7 +34,7 @@ from headway.outbox.destination import (
 )
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import INSTANCE, SYSTEM, Actor, Event
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 
 CHILDREN = "children"
 PAGE = 500

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from headway.engine.once import Repeatable, run_command
 from headway.store.commands import DiscardLetters, RedriveLetters
-from headway.store.port import LetterQuery, Store
+from headway.store.port import Store
+from headway.store.queries import LetterQuery
 from headway.store.rows import LetterRow
 
 MOST = 1_000
@@ -34,7 +35,7 @@ class Letters:
 
         `after` is the position of the last one seen; within one destination no letter is left out.
         """
-        return await self._store.letters(
+        return await self._store.letters.page(
             LetterQuery(
                 destination=destination,
                 tenant=tenant,
@@ -87,4 +88,4 @@ class Letters:
 
         Until then the messages it has not seen are kept for it.
         """
-        return await self._store.retire(destination)
+        return await self._store.messages.retire(destination)

@@ -19,8 +19,9 @@ from headway.engine.watching import WatchingService
 from headway.errors import InputError, StoreError
 from headway.outbox.destination import DeliveryError
 from headway.outbox.redis import MOST_BYTES, Command, RedisServer
-from headway.store.port import Changes, EventPage, EventQuery
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
 PAGE = 200
 SCANNED = 1_000
@@ -188,9 +189,9 @@ class Mirror(WatchingService):
             await self._begin_anew()
             return True
         last = await self._last_line(place)
-        page = await self._store.events(EventQuery(after=place.cursor, limit=self._page))
+        page = await self._store.events.page(EventQuery(after=place.cursor, limit=self._page))
         # Asked after the log was read: who asks before does not hear of what is pruned in between.
-        forgotten = await self._store.forgotten()
+        forgotten = await self._store.events.forgotten()
         if not place.is_in(last, forgotten):
             LOG.warning("mirror: the database is not the one it was; Redis gets everything anew")
             await self._begin_anew()
@@ -199,7 +200,7 @@ class Mirror(WatchingService):
         after = place.after(page) if page.events or not page.complete else place
         if after != place:
             keys = {(event.tenant, event.instance) for event in page.events}
-            rows = await self._store.look_up(keys)
+            rows = await self._store.instances.look_up(keys)
             await self._write(rows)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
             self.tally["written"] += len(rows)
@@ -239,11 +240,11 @@ class Mirror(WatchingService):
         line = place.line
         if line is None:
             return ()
-        return await self._store.history((line.tenant, line.instance), line.cursor.position - 1, 1)
+        return await self._store.history.page((line.tenant, line.instance), line.cursor.position - 1, 1)
 
     async def _begin_anew(self) -> None:
         """Delete all that the mirror shows, which may never have happened, and begin at the first line."""
-        clearing = Place(swept=await self._store.forgotten(), clearing=uuid4().hex)
+        clearing = Place(swept=await self._store.events.forgotten(), clearing=uuid4().hex)
         await _answers(self._server, [("SET", self._place, clearing.text)])
         async for keys in self._shown():
             await self._drop(clearing, keys)
@@ -252,7 +253,7 @@ class Mirror(WatchingService):
     async def _sweep(self, place: Place) -> None:
         """Delete what was pruned: there is no line that would tell of it."""
         async for keys in self._shown():
-            rows = await self._store.look_up(keys)
+            rows = await self._store.instances.look_up(keys)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
         self.tally["swept"] += 1
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 from headway.outbox.breaker import Breaker
 from headway.outbox.destination import Wants
 from headway.outbox.round import key_of
-from headway.store.port import MessagePage
+from headway.store.queries import MessagePage
 from headway.store.rows import Cursor, Key, LetterRow
 
 Chosen = tuple[Sequence[LetterRow], MessagePage]

@@ -17,8 +17,15 @@ from headway.outbox.destination import Destination, Timed
 from headway.outbox.probe import Probe
 from headway.outbox.round import Round, key_of
 from headway.outbox.waiting import MOST_WAITING, Waiting
-from headway.store.port import Changes, LetterPlace, LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.queries import (
+    LetterPlace,
+    LetterQuery,
+    MessagePage,
+    MessageQuery,
+    Settlement,
+)
 from headway.store.rows import Cursor, Key, LetterRow
+from headway.store.unit import Changes
 
 LEASE = "30s"
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
@@ -104,7 +111,7 @@ class Relay(WatchingService):
         self.tally["made_way"] += 1
         self._back_at = now + STAND_BACK
         self._forget()
-        await self._store.let_go([("", self._consumer)], self._holder)
+        await self._store.leases.release([("", self._consumer)], self._holder)
         await self._store.announce(["messages"])
         return True
 
@@ -122,7 +129,7 @@ class Relay(WatchingService):
         """What is to be tried now: letters that are due, and what is new; or one of them, as a probe."""
         is_probing = self._delivery.breaker.is_probing
         limit = MOST_TO_CHOOSE_FROM if is_probing else self.destination.terms.at_once
-        due = await self._store.letters(
+        due = await self._store.letters.page(
             LetterQuery(destination=self._consumer, dead=False, due=True, limit=limit)
         )
         if is_probing:
@@ -138,7 +145,7 @@ class Relay(WatchingService):
             others = await self._first_with_others(await self._next())
             return self._probe.peeked(due, others or self._nothing, self._cursor, self._waiting.blocked)
         if self._probe.end is None:
-            self._probe.end = await self._store.last_message()
+            self._probe.end = await self._store.messages.last()
         return self._probe.chosen(due, await self._next(), self._cursor, self._waiting.blocked)
 
     @property
@@ -152,7 +159,7 @@ class Relay(WatchingService):
             return ()
         ready: list[LetterRow] = []
         resting: set[Key] = set()
-        for row in await self._store.letters_behind(due, each):
+        for row in await self._store.letters.behind(due, each):
             if row.attempts:  # it has a time of its own, and what follows waits for it
                 resting.add(key_of(row))
             if key_of(row) not in resting:
@@ -195,7 +202,7 @@ class Relay(WatchingService):
     async def _messages(self, after: Cursor, limit: int) -> MessagePage:
         wants = self.destination.wants
         query = MessageQuery(after=after, kinds=wants.kinds, tenant=wants.tenant, limit=limit)
-        return await self._store.messages(query)
+        return await self._store.messages.page(query)
 
     async def _read_ahead(self, cursor: Cursor) -> None:
         """Have the next page ready when this one is delivered."""
@@ -223,12 +230,14 @@ class Relay(WatchingService):
 
         What is not wanted is passed over, up to a bound. What a transaction under way holds back waits, too.
         """
-        cursor, wants = await self._store.consumer(self._consumer), self.destination.wants
+        cursor, wants = await self._store.messages.consumer(self._consumer), self.destination.wants
         for limit in LOOKS:
             if cursor is None:
                 break
             whose = wants.tenant if tenant is None else tenant
-            page = await self._store.messages(MessageQuery(cursor, wants.kinds, whose, limit, early=True))
+            page = await self._store.messages.page(
+                MessageQuery(cursor, wants.kinds, whose, limit, early=True)
+            )
             waiting = wants.of(page.messages)
             if waiting:
                 return max(0.0, (await self._store.now() - waiting[0].at).total_seconds())
@@ -250,7 +259,7 @@ class Relay(WatchingService):
         await super().stop()
         self._forget()
         try:
-            await self._store.let_go([("", self._consumer)], self._holder)
+            await self._store.leases.release([("", self._consumer)], self._holder)
         except StoreError as error:
             LOG.warning("%s: the lease could not be given up: %s", self.name, error)
         try:
@@ -269,10 +278,13 @@ class Relay(WatchingService):
                 return True
             if not 0 <= age < self._lease:
                 self._forget()
-        if not await self._store.hold([("", self._consumer)], self._holder, self._lease):
+        if not await self._store.leases.hold([("", self._consumer)], self._holder, self._lease):
             self._forget()
             return False
-        known = self._held_since is not None and await self._store.consumer(self._consumer) == self._settled
+        known = (
+            self._held_since is not None
+            and await self._store.messages.consumer(self._consumer) == self._settled
+        )
         if not (await self._settle(self._cursor) if known else await self._begin()):
             return False
         await self._look_who_waits(now)
@@ -281,10 +293,10 @@ class Relay(WatchingService):
 
     async def _begin(self) -> bool:
         """Learn how far the destination has come."""
-        cursor = await self._store.consumer(self._consumer)
+        cursor = await self._store.messages.consumer(self._consumer)
         if cursor is None:
             first = self.destination.terms.begins == "first"
-            cursor = Cursor() if first else await self._store.last_message()
+            cursor = Cursor() if first else await self._store.messages.last()
             # Kept at once: a crash before the first message must not move the beginning.
             if not await self._settle(cursor, always=True):
                 return False
@@ -300,7 +312,7 @@ class Relay(WatchingService):
         found: list[LetterPlace] = []
         while True:
             after = found[-1] if found else LetterPlace()
-            page = await self._store.letters_waiting(self._consumer, after, MOST_LEARNT)
+            page = await self._store.letters.waiting(self._consumer, after, MOST_LEARNT)
             found += page
             if len(page) < MOST_LEARNT:
                 break
@@ -316,7 +328,7 @@ class Relay(WatchingService):
             ((), ()) if round_ is None else round_.written(self._consumer, await self._store.now())
         )
         settlement = Settlement(self._consumer, self._holder, cursor, letters, delivered)
-        if not await self._store.settle(settlement):
+        if not await self._store.messages.settle(settlement):
             self._forget()
             return False
         self._cursor = self._settled = cursor
@@ -372,8 +384,8 @@ class Relay(WatchingService):
     async def _extend(self) -> bool:
         """Keep the lease during a round; False when someone else has had it."""
         now = await self._store.now()
-        held = await self._store.hold([("", self._consumer)], self._holder, self._lease)
-        if not held or await self._store.consumer(self._consumer) != self._settled:
+        held = await self._store.leases.hold([("", self._consumer)], self._holder, self._lease)
+        if not held or await self._store.messages.consumer(self._consumer) != self._settled:
             return False
         self._held_since = now
         self.tally["extended"] += 1

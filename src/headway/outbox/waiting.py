@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from headway.outbox.destination import Wants
 from headway.outbox.probe import first_free, up_to
 from headway.outbox.round import key_of
-from headway.store.port import LetterPlace, MessagePage
+from headway.store.queries import LetterPlace, MessagePage
 from headway.store.rows import Cursor, Key
 
 MOST_WAITING = 50_000

@@ -2,49 +2,54 @@
 
 from __future__ import annotations
 
-from headway.store.port import Attempt, Claim, Command, LetterQuery
-from headway.store.rows import Key, KeyNoteRow, KeyRow
+from headway.codec import Value
+from headway.store.queries import Claim, LetterQuery
+from headway.store.rows import Attempt, Key, KeyNoteRow, KeyRow
+
+
+class Command(Value):
+    """A write that has an answer, for a unit to run in its transaction."""
 
 
 class ClaimWork(Command):
-    """As `Store.claim_work`: the work that was leased."""
+    """As `WorkStore.claim`: the work that was leased."""
 
     claim: Claim
 
 
 class HastenWork(Command):
-    """As `Store.hasten_work`: the keys of the work that was to be done later."""
+    """As `WorkStore.hasten`: the keys of the work that was to be done later."""
 
     items: tuple[Attempt, ...]
 
 
 class RedriveLetters(Command):
-    """As `Store.redrive`: how many letters."""
+    """As `LetterStore.redrive`: how many letters."""
 
     query: LetterQuery
 
 
 class DiscardLetters(Command):
-    """As `Store.discard`: how many letters."""
+    """As `LetterStore.discard`: how many letters."""
 
     query: LetterQuery
 
 
 class LookUpInstances(Command):
-    """As `Store.look_up`: the instances, without locking them."""
+    """As `InstanceStore.look_up`: the instances, without locking them."""
 
     keys: tuple[Key, ...]
 
 
 class AddKey(Command):
-    """Store a new API key, and a note of it: True. Only where the store keeps keys."""
+    """As `KeyStore.add`: True."""
 
     key: KeyRow
     note: KeyNoteRow
 
 
 class ChangeKey(Command):
-    """Give an API key its new secrets and times: False when it has another secret or is revoked."""
+    """As `KeyStore.change`: False if the key has another secret or is revoked."""
 
     key: KeyRow
     note: KeyNoteRow

@@ -9,6 +9,10 @@ from headway.codec import Plain
 
 Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
+Attempt = tuple[str, str, int]
+"""An attempt at work: its tenant, its id, and which attempt."""
+Version = tuple[str, int]
+"""A version of a chart: its name and its number."""
 
 
 class Cursor(NamedTuple):

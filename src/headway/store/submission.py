@@ -6,7 +6,7 @@ import asyncio
 from abc import ABC, abstractmethod
 
 from headway.errors import StoreUnavailableError
-from headway.store.port import Done, Unit
+from headway.store.unit import Done, Unit
 
 
 class Submissions(ABC):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Literal, NamedTuple
 
-from headway.store.port import Changes
+from headway.store.unit import Changes
 from headway.telemetry.handlers import End
 from headway.worker.outcomes import Again, Fail, failure
 from headway.worker.work import Work

@@ -13,8 +13,8 @@ import structlog
 
 from headway.engine.engine import Engine
 from headway.settings import MASK
-from headway.store.port import Changes
 from headway.store.rows import HistoryRow
+from headway.store.unit import Changes
 
 SECRETS = re.compile(
     r"hw_[0-9a-f]{6,}_[0-9A-Za-z]{8,}"  # an API key

@@ -17,7 +17,7 @@ from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
 from headway.node import Node
-from headway.store.port import AskQuery, LetterQuery
+from headway.store.queries import AskQuery, LetterQuery
 from headway.telemetry.counts import OTHER, Counts, Distribution, Family, Series
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
@@ -103,9 +103,12 @@ class Metrics:
         store = self._node.engine.store
         lag = {relay.destination.name: await relay.lag() for relay in self._node.relays}
         dead = {
-            name: len(await store.letters(LetterQuery(name, dead=True, limit=MOST_COUNTED))) for name in lag
+            name: len(await store.letters.page(LetterQuery(name, dead=True, limit=MOST_COUNTED)))
+            for name in lag
         }
-        asks = {name: len(await store.asks(AskQuery(name, limit=MOST_COUNTED))) for name in sorted(tenants)}
+        asks = {
+            name: len(await store.asks.page(AskQuery(name, limit=MOST_COUNTED))) for name in sorted(tenants)
+        }
         return Looked(lag, dead, asks)
 
     def _families(self, looked: Looked, tenant: str | None) -> Iterator[Metric]:

@@ -12,7 +12,7 @@ from headway.engine.tenant import Tenant
 from headway.errors import HeadwayError
 from headway.node import DEFAULT_TENANT, Node
 from headway.statechart.chart import Charted
-from headway.store.port import LetterQuery
+from headway.store.queries import LetterQuery
 from headway.testing.clock import FakeClock
 from headway.worker.handlers import Handlers
 from headway.worker.running import Reason, Running
@@ -159,9 +159,9 @@ class Harness:
 
     async def _next_due(self) -> datetime | None:
         store, worker = self.node.engine.store, self.node.worker
-        letters = await store.letters(LetterQuery(dead=False, limit=MOST_LETTERS))
-        timer = await store.next_timer(self.node.engine.charts.versions)
-        dues = [timer, await store.next_work(), *(letter.due for letter in letters)]
+        letters = await store.letters.page(LetterQuery(dead=False, limit=MOST_LETTERS))
+        timer = await store.timers.next(self.node.engine.charts.versions)
+        dues = [timer, await store.work.next(), *(letter.due for letter in letters)]
         dues.append(self.clock.next_waking)
         dues.append(None if worker is None else _time_of(_next_limit(worker)))
         now = self.clock.now()

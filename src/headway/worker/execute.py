@@ -196,7 +196,7 @@ class Execution:
         store = self._engine.store
         await self._lent.reports.flush(running)
         due = await store.now() + after
-        if await store.release_work(self._lent.worker, [running.attempt], due):
+        if await store.work.release(self._lent.worker, [running.attempt], due):
             return True
         self._tally["lost"] += 1
         return False

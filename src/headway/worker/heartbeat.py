@@ -48,7 +48,7 @@ class Heartbeat(Punctual):
         return False
 
     async def _extend(self, due: list[Running], now: float) -> None:
-        kept = set(await self._store.extend_leases(self._worker, [running.attempt for running in due]))
+        kept = set(await self._store.work.extend(self._worker, [running.attempt for running in due]))
         for running in due:
             running.beat_at = now + running.row.heartbeat / 1_000
             if running.key in kept:

@@ -27,9 +27,9 @@ from headway.errors import (
 )
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot, work_timed_out
-from headway.store.commands import ClaimWork, LookUpInstances
-from headway.store.port import Attempt, Claim, Command, Version, WorkQuery
-from headway.store.rows import InstanceRow, WorkRow
+from headway.store.commands import ClaimWork, Command, LookUpInstances
+from headway.store.queries import Claim, WorkQuery
+from headway.store.rows import Attempt, InstanceRow, Version, WorkRow
 from headway.worker.execute import GONE
 from headway.worker.outcomes import BAD_RESULT, REFUSED, Fail, event_of
 from headway.worker.remote_workers import RemoteWorkers
@@ -190,7 +190,7 @@ class Remote:
         if _is_overdue(row, await self._store.now()):
             await self._engine.send(row.tenant, row.instance, work_timed_out(row.id, row.attempt, holding.by))
             return "timeout"
-        if not await self._store.extend_leases(holding.worker, [holding.key]):
+        if not await self._store.work.extend(holding.worker, [holding.key]):
             return await self._what_became_of(holding)
         return "held" if told is None else await self._pass_on(row, holding, told)
 
@@ -198,7 +198,7 @@ class Remote:
         """Keep how far the work is, for an attempt that may follow; raises WorkLostError and InputError."""
         kept = encode(as_json(value)).decode()
         self.workers.spoke(holding.tenant, holding.worker)
-        if not await self._store.checkpoint(holding.worker, holding.key, kept):
+        if not await self._store.work.checkpoint(holding.worker, holding.key, kept):
             raise _lost(holding, await self._what_became_of(holding))
 
     async def release(self, holding: Holding, after: str | float = 0) -> None:
@@ -206,7 +206,7 @@ class Remote:
         pause = timedelta(milliseconds=milliseconds(after))
         self.workers.spoke(holding.tenant, holding.worker)
         due = await self._store.now() + pause
-        if not await self._store.release_work(holding.worker, [holding.key], due):
+        if not await self._store.work.release(holding.worker, [holding.key], due):
             raise _lost(holding, await self._what_became_of(holding))
         self.room.call_all()
 
@@ -294,7 +294,7 @@ class Remote:
 
     async def _lease(self, claim: Claim) -> Sequence[WorkRow] | None:
         """Claim; what is claimed for somebody who has gone meanwhile is handed back. None for nothing."""
-        claiming = asyncio.ensure_future(self._store.claim_work(claim))
+        claiming = asyncio.ensure_future(self._store.work.claim(claim))
         try:
             return await asyncio.shield(claiming) or None
         except asyncio.CancelledError:
@@ -315,7 +315,7 @@ class Remote:
 
     async def _release(self, attempts: Sequence[Attempt], worker: str) -> None:
         try:
-            await self._store.release_work(worker, attempts)
+            await self._store.work.release(worker, attempts)
         except StoreError as error:
             LOG.warning("%s attempts could not be handed back: %s", len(attempts), error)
         self.room.call_all()
@@ -329,7 +329,7 @@ class Remote:
         """What was claimed, without what cannot be read: that fails alone, the rest is handed out."""
         if not rows:
             return ()
-        found = await self._store.look_up({(row.tenant, row.instance) for row in rows})
+        found = await self._store.instances.look_up({(row.tenant, row.instance) for row in rows})
         handout = _handout(rows, found)
         await self._fail_unreadable(handout, worker)
         return handout.items
@@ -347,7 +347,7 @@ class Remote:
 
     async def _row(self, holding: Holding) -> WorkRow | None:
         self.workers.spoke(holding.tenant, holding.worker)
-        found = await self._store.work(WorkQuery(tenant=holding.tenant, ids=(holding.id,)))
+        found = await self._store.work.page(WorkQuery(tenant=holding.tenant, ids=(holding.id,)))
         return found[0] if found else None
 
     async def _what_became_of(self, holding: Holding) -> Standing:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from headway.codec import Scratch
-from headway.store.port import Claim
+from headway.store.queries import Claim
 
 FORGOTTEN_AFTER = 300.0
 MOST = 10_000

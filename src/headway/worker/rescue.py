@@ -13,8 +13,8 @@ from headway.engine.service import LOG
 from headway.errors import StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, work_lost
-from headway.store.port import Attempt, Changes, Found, Reads
-from headway.store.rows import WorkRow, WorkVersion
+from headway.store.rows import Attempt, WorkRow, WorkVersion
+from headway.store.unit import Changes, Found, Reads
 
 PAGE = 500
 SHORTEST_REST = 0.2
@@ -38,7 +38,7 @@ class Rescue(SoleService):
 
     async def act(self) -> bool:
         """Take a page of lost work from its workers."""
-        lost = await self.engine.store.expired_work(PAGE, self.engine.charts.versions)
+        lost = await self.engine.store.work.expired(PAGE, self.engine.charts.versions)
         if not lost:
             return False
         answers = await self.engine.send_all(
@@ -71,7 +71,7 @@ class Rescue(SoleService):
 
     async def rest(self) -> float:
         """Until the next lease runs out."""
-        return await self.rest_until(await self.engine.store.next_work(), SHORTEST_REST)
+        return await self.rest_until(await self.engine.store.work.next(), SHORTEST_REST)
 
 
 class Sweep:

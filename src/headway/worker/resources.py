@@ -53,12 +53,12 @@ class Resources:
 
     async def is_lost(self, name: Key) -> bool:
         """Whether there was a live thing under this name, and it is gone without having been let go."""
-        return name not in self._held and await self._store.lease(name) is not None
+        return name not in self._held and await self._store.leases.get(name) is not None
 
     async def hold(self, name: Key, row: WorkRow, value: object, close: Callable[[], object] | None) -> None:
         """Keep a live thing in place of what was there; raises ResourceTakenError."""
         held, now = Held(row, value, close), self._monotonic()
-        if name not in await self._store.hold([name], self._worker, held.lease):
+        if name not in await self._store.leases.hold([name], self._worker, held.lease):
             raise ResourceTakenError(f"another worker holds a resource for {name[1]}")
         held.extended(now)
         before = self._held.get(name)
@@ -71,7 +71,7 @@ class Resources:
         held = self._held.pop(name, None)
         if held is not None:
             await _close(name, held)
-            await self._store.let_go([name], self._worker)
+            await self._store.leases.release([name], self._worker)
 
     async def close(self) -> None:
         """Let go of everything; without the database the leases run out by themselves."""
@@ -95,14 +95,16 @@ class Resources:
             return
         for lease in {held.lease for held in due.values()}:
             names = [name for name, held in due.items() if held.lease == lease]
-            granted = set(await self._store.hold(names, self._worker, lease))
+            granted = set(await self._store.leases.hold(names, self._worker, lease))
             for name in names:
                 if name in granted:
                     due[name].extended(now)
                 else:
                     self._drop(name, due[name])
         instances = {held.instance for held in due.values()}
-        living = {(row.tenant, row.id) for row in await self._store.look_up(instances) if not row.ended}
+        living = {
+            (row.tenant, row.id) for row in await self._store.instances.look_up(instances) if not row.ended
+        }
         for instance in instances - living:
             self._leave(instance)
 

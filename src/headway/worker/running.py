@@ -8,8 +8,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Any, Literal
 
-from headway.store.port import Attempt
-from headway.store.rows import Key, WorkRow
+from headway.store.rows import Attempt, Key, WorkRow
 from headway.worker.progress import Progress
 
 Reason = Literal["timeout", "lost", "left", "drain"]

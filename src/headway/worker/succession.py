@@ -39,7 +39,7 @@ class Succession(Service):
     async def turn(self) -> bool:
         """Take the name, or see that it is still this process's."""
         had = self._has_name
-        self._has_name = await self._store.take_name(self._node, self._worker)
+        self._has_name = await self._store.leases.take_name(self._node, self._worker)
         self._tries += 1
         if self._has_name and not had:
             self._taken()

@@ -15,8 +15,8 @@ from headway.engine.service import LOG
 from headway.errors import EngineError, StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, timer_fired
-from headway.store.port import Changes, Found, Reads
 from headway.store.rows import TimerRow
+from headway.store.unit import Changes, Found, Reads
 
 PAGE = 500
 REMEMBERED = 10_000
@@ -47,7 +47,7 @@ class Timers(SoleService):
 
     async def act(self) -> bool:
         """Fire a page of what is due."""
-        due = await self.engine.store.due_timers(PAGE, self.engine.charts.versions)
+        due = await self.engine.store.timers.due(PAGE, self.engine.charts.versions)
         if not due:
             return False
         now = await self.engine.store.now()
@@ -70,7 +70,7 @@ class Timers(SoleService):
             return self.longest_rest
         # A timer that is set while the store answers may be missing there: any wakes the service until then.
         self._asleep_until = None
-        self._asleep_until = await self.engine.store.next_timer(self.engine.charts.versions)
+        self._asleep_until = await self.engine.store.timers.next(self.engine.charts.versions)
         return await self.rest_until(self._asleep_until)
 
     def late_by(self, share: float) -> float:

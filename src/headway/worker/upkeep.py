@@ -55,11 +55,11 @@ class Upkeep(SoleService):
     def _prunings(self, now: datetime) -> list[tuple[str, Callable[[], Awaitable[int]]]]:
         store, kept = self.engine.store, self._retention
         prunings: list[tuple[str, Callable[[], Awaitable[int]]]] = [
-            ("requests", partial(store.prune_requests, PAGE)),
-            ("messages", partial(store.prune_messages, _ago(now, kept.messages), PAGE)),
+            ("requests", partial(store.requests.prune, PAGE)),
+            ("messages", partial(store.messages.prune, _ago(now, kept.messages), PAGE)),
         ]
         return prunings + [
-            ("instances", partial(store.prune_instances, _ago(now, lasts), PAGE, chart))
+            ("instances", partial(store.instances.prune, _ago(now, lasts), PAGE, chart))
             for chart, lasts in self._lasts().items()
         ]
 

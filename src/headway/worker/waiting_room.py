@@ -8,8 +8,10 @@ from contextlib import suppress
 from typing import Self
 
 from headway.engine.engine import Engine
-from headway.store.port import ANYTHING, Changes, Claim, Version
-from headway.store.rows import WorkRow
+from headway.store.port import ANYTHING
+from headway.store.queries import Claim
+from headway.store.rows import Version, WorkRow
+from headway.store.unit import Changes
 
 LOOKS_EVERY = 1.0
 """So often one of those who wait for the same looks by itself: not all that is new is announced."""

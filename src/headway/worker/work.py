@@ -11,7 +11,7 @@ from headway.codec import as_json, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import Key
 from headway.worker.progress import Progress
 from headway.worker.reports import Reports
@@ -153,7 +153,7 @@ class Work:
         """
         kept = encode(as_json(value)).decode()
         running, lent = self._running, self._lent
-        if not await lent.engine.store.checkpoint(lent.worker, running.attempt, kept):
+        if not await lent.engine.store.work.checkpoint(lent.worker, running.attempt, kept):
             lent.attempts.cancel(running, "lost")
             raise asyncio.CancelledError("lost")
 

@@ -17,8 +17,9 @@ from headway.engine.service import Service
 from headway.errors import InputError, StoreError
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import Actor
-from headway.store.port import Attempt, Changes, Claim
-from headway.store.rows import WorkRow
+from headway.store.queries import Claim
+from headway.store.rows import Attempt, WorkRow
+from headway.store.unit import Changes
 from headway.worker.claims import Claims
 from headway.worker.execute import Execution
 from headway.worker.handlers import Handlers
@@ -115,7 +116,7 @@ class Worker(Service):
         versions = self.engine.charts.versions
         claim = Claim(self.id, self.queues, room, versions, self.handlers.names, self.tenants)
         taken = self._monotonic()
-        self._claiming = asyncio.ensure_future(self._store.claim_work(claim))
+        self._claiming = asyncio.ensure_future(self._store.work.claim(claim))
         # Whoever stops the worker in this moment must not lose sight of what was claimed.
         rows = await asyncio.shield(self._claiming)
         self._claiming = None
@@ -173,7 +174,7 @@ class Worker(Service):
         """Hand work back, so that another worker has it at once."""
         try:
             if attempts:
-                await self._store.release_work(self.id, attempts)
+                await self._store.work.release(self.id, attempts)
         except StoreError as error:
             LOG.warning("%s attempts could not be handed back: %s", len(attempts), error)
 

@@ -64,12 +64,12 @@ async def test_a_node_waits_for_the_one_that_makes_the_secret(address: str) -> N
     """While another one holds the lease it makes none; when that one is gone it does."""
     store = store_at(address)
     await store.open()
-    assert await store.hold([SECRET_LEASE], "another node", 60_000)
+    assert await store.leases.hold([SECRET_LEASE], "another node", 60_000)
     waiting = asyncio.create_task(shared_secret(store))
     for _ in range(3):
         await store.now()
     assert not waiting.done()
-    await store.let_go([SECRET_LEASE], "another node")
+    await store.leases.release([SECRET_LEASE], "another node")
     assert await waiting == await shared_secret(store)
     await store.close()
 

@@ -12,15 +12,18 @@ from headway.api.workers import remote_of
 from headway.codec import replace
 from headway.engine.engine import Engine
 from headway.errors import StoreUnavailableError
-from headway.store.port import Changes, Claim, Found, Reads, Store, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
 from headway.store.sqlite.store import SqliteStore
+from headway.store.unit import Changes, Found, Reads
 from headway.worker import waiting_room
 from headway.worker.handlers import Handlers
 from headway.worker.remote import Remote
 from headway.worker.waiting_room import WaitingRoom
 from headway.worker.worker import Worker as EmbeddedWorker
 from tests.api.work.place import Payment, Place, Worker, placed
+from tests.overlay import Overlay
 
 pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
 
@@ -36,7 +39,7 @@ async def only(worker: Worker, **asked: Any) -> dict[str, Any]:
 
 async def row(place: Place) -> WorkRow:
     """The one item of work there is."""
-    [found] = await place.node.engine.store.work(WorkQuery("acme"))
+    [found] = await place.node.engine.store.work.page(WorkQuery("acme"))
     return found
 
 
@@ -110,14 +113,15 @@ class Late:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        self.work: Any = Overlay(store.work, claim=self.claim)
         self.claimed, self.go = asyncio.Event(), asyncio.Event()
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._store, name)
 
-    async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
+    async def claim(self, claim: Claim) -> Sequence[WorkRow]:
         """What was claimed, late."""
-        rows = await self._store.claim_work(claim)
+        rows = await self._store.work.claim(claim)
         self.claimed.set()
         await self.go.wait()
         return rows
@@ -145,9 +149,9 @@ async def test_a_claim_that_fails_for_somebody_who_has_just_gone_is_told_in_the_
     """There is nothing to hand back, and no error that nobody looks at."""
 
     class Failing(Late):
-        async def claim_work(self, claim: Claim) -> Sequence[WorkRow]:
+        async def claim(self, claim: Claim) -> Sequence[WorkRow]:
             """Nothing, late."""
-            await super().claim_work(claim)
+            await super().claim(claim)
             raise StoreUnavailableError("it went away")
 
     remote, late = Remote(place.node.engine), Failing(place.node.engine.store)

@@ -9,6 +9,7 @@ import pytest
 from headway import Actor
 from headway.engine.tail import cursor_text
 from headway.lifecycles.task_runs.artifacts import LARGEST_ARTIFACT
+from headway.lifecycles.task_runs.chart import TaskRun
 from headway.store.rows import Cursor
 from tests.api.serving import client_of
 from tests.lifecycles.task_runs.place import ANN, Office
@@ -137,8 +138,30 @@ async def test_a_repeated_request_gets_the_first_answer(office: Office, by: str)
     await office.when(path, lambda it: it["task_processes_by_status"] == {"Running": 1})
     stops = [await post(f"{path}/apply-action", "s1", action="stop") for _ in range(3)]
     assert {(each.status_code, each.content) for each in stops} == {(200, stops[0].content)}
+    refused = [await post(f"{path}/apply-action", "s2", action="stop") for _ in range(3)]
+    assert {(each.status_code, each.content) for each in refused} == {(409, refused[0].content)}
+    for answers in (made, stops, refused):
+        replayed = [each.headers.get("Idempotency-Replayed") for each in answers]
+        assert replayed == [None, "true", "true"], answers[0].text
     other = await post(f"{path}/apply-action", "s1", action="restart")
     assert (other.status_code, other.json()["code"]) == (422, "key_reused")
+
+
+@pytest.mark.mission("ENG-6")
+@pytest.mark.parametrize("first", ["body", "header"])
+async def test_a_request_id_in_the_body_is_a_key_of_the_whole_tenant(office: Office, first: str) -> None:
+    """What made a run by `request_id` makes nothing else by `Idempotency-Key`, nor the other way round."""
+
+    async def run() -> httpx.Response:
+        return await office.client.post("/task-runs", json={"runner": "nothing", "request_id": "k1"})
+
+    async def instance() -> httpx.Response:
+        body = {"chart": TaskRun.chart.name, "id": "other", "context": {"runner": "nothing"}}
+        return await office.client.post("/v1/instances", json=body, headers={"Idempotency-Key": "k1"})
+
+    order = [run, instance] if first == "body" else [instance, run]
+    assert [(await call()).status_code for call in order] == [201, 422]
+    assert len((await office.get("/task-runs"))["items"]) == 1
 
 
 async def test_two_different_request_ids_in_one_request_are_422(office: Office) -> None:

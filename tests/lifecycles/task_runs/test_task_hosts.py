@@ -10,7 +10,7 @@ import pytest
 
 from headway.lifecycles.task_runs.chart import TaskRun
 from headway.lifecycles.task_runs.runs import TaskRuns
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from tests.docs.pages import ROOT
 from tests.lifecycles.supervision.serving import noted
 from tests.lifecycles.task_runs.walking import RUN, STRIDE, begin_run, node_at, runners

@@ -13,7 +13,8 @@ from headway.errors import InputError
 from headway.statechart.export import chart_hash
 from headway.statechart.model import Model
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import AskQuery, Store, TimerQuery, WorkQuery
+from headway.store.port import Store
+from headway.store.queries import AskQuery, TimerQuery, WorkQuery
 from headway.store.rows import AskRow, ChartRow, InstanceRow, Key
 
 PAGE = 500
@@ -66,9 +67,9 @@ class Audit:
 
     async def _keys(self) -> AsyncIterator[Key]:
         """All that have lines or a row."""
-        async for key in _all(self._store.journals):
+        async for key in _all(self._store.history.journals):
             yield key
-        async for key in _all(self._store.names):
+        async for key in _all(self._store.instances.names):
             if not await self._has_lines(key):
                 yield key
 
@@ -85,7 +86,7 @@ class Audit:
     async def inbox(self) -> list[Flaw]:
         """The asks that those do not find in their inbox whom they are for, or that others find there."""
         try:
-            misfiled = await read(self._store.misfiled_asks(MOST_MISFILED))
+            misfiled = await read(self._store.asks.misfiled(MOST_MISFILED))
         except UnreadableError as error:
             return [Flaw("", "", 0, f"the index of the inbox cannot be compared with the asks: {error}")]
         what = "the index of the inbox does not list the ask {} for those whom it is for, or for others, too"
@@ -94,7 +95,7 @@ class Audit:
     async def charts(self) -> list[str]:
         """What is wrong with the versions of charts that are stored."""
         try:
-            rows = await read(self._store.charts())
+            rows = await read(self._store.charts.all())
         except UnreadableError as error:
             self._models = None
             return [f"the versions of charts cannot be read: {error}"]
@@ -125,18 +126,18 @@ class Audit:
     async def _start(self, key: Key) -> tuple[str, object]:
         """What changes when an instance is pruned, in part or as a whole, or created anew."""
         try:
-            row = await read(self._store.instance(key))
+            row = await read(self._store.instances.get(key))
         except UnreadableError as error:
             return BEGINNING, str(error)
         # Nobody prunes what lives.
         ended = row is not None and row.ended
-        return await self._store.pruned(key) if ended else BEGINNING, row and row.created_at
+        return await self._store.history.pruned(key) if ended else BEGINNING, row and row.created_at
 
     async def _followed(self, key: Key, before: str) -> Trail:
         trail = Trail(key, before)
         try:
             # The instance is read first: whatever it does meanwhile, there are lines up to where it stood.
-            row = await read(self._store.instance(key))
+            row = await read(self._store.instances.get(key))
             if self._against is not None:
                 trail = Trail(key, before, self._against.head(key, row))
             more = await self._catch_up(trail, row)
@@ -153,7 +154,7 @@ class Audit:
         limit = PAGE
         while row is None or trail.hash != row.journal:
             try:
-                page = await read(self._store.history(trail.key, trail.position, limit))
+                page = await read(self._store.history.page(trail.key, trail.position, limit))
             except UnreadableError as error:
                 if limit == 1:
                     raise UnreadableError(f"the next line, {error}") from error
@@ -181,7 +182,7 @@ class Audit:
             found = await self._beside(trail, row, snapshot)
             if more and await self._has_lines(trail.key, trail.position):
                 found.append("its history goes on, and it does not")
-            again = await read(self._store.instance(trail.key)) if found else row
+            again = await read(self._store.instances.get(trail.key)) if found else row
             if again is None or again == row:
                 for what in found:
                     trail.flaw(what)
@@ -211,8 +212,8 @@ class Audit:
             return found
         tenant, timers = row.tenant, tuple(snapshot.timers)
         work = tuple(each.id for each in snapshot.work.values())
-        set_ = await read(self._store.timers(TimerQuery(tenant, ids=timers, limit=len(timers) or 1)))
-        open_ = await read(self._store.work(WorkQuery(tenant, ids=work, limit=len(work) or 1)))
+        set_ = await read(self._store.timers.page(TimerQuery(tenant, ids=timers, limit=len(timers) or 1)))
+        open_ = await read(self._store.work.page(WorkQuery(tenant, ids=work, limit=len(work) or 1)))
         # The time is read last, so that it is no earlier than what it is compared with.
         lived = Lived(row, snapshot, self._lived_by(trail, row), await self._store.now())
         found += timer_flaws({each.id: each for each in set_}, lived)
@@ -232,14 +233,14 @@ class Audit:
         rows: dict[str, AskRow] = {}
         for is_open in (True, False):
             query = AskQuery(key[0], instance=key[1], open=is_open, limit=PAGE)
-            while page := await read(self._store.asks(query)):
+            while page := await read(self._store.asks.page(query)):
                 rows |= {row.id: row for row in page}
                 query = AskQuery(key[0], instance=key[1], open=is_open, after=page[-1].id, limit=PAGE)
         return rows
 
     async def _has_lines(self, key: Key, after: int = 0) -> bool:
         try:
-            return bool(await read(self._store.history(key, after, 1)))
+            return bool(await read(self._store.history.page(key, after, 1)))
         except UnreadableError:
             return True
 

@@ -88,9 +88,9 @@ class Checkpoint:
         keys = [*self._heads]
         for start in range(0, len(keys), PAGE):
             wanted = keys[start : start + PAGE]
-            known = {(row.tenant, row.id): row for row in await store.look_up(wanted)}
+            known = {(row.tenant, row.id): row for row in await store.instances.look_up(wanted)}
             # It is read last: an instance goes with the commit that notes how far the log was pruned.
-            forgotten = await store.forgotten()
+            forgotten = await store.events.forgotten()
             for head in (self._heads[key] for key in wanted):
                 if _is_same(head, known.get((head.tenant, head.instance))):
                     continue

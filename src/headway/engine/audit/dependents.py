@@ -10,7 +10,8 @@ from headway.codec import Value, decode
 from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
 from headway.statechart.model import FIELD, Limit, Model, Run
 from headway.statechart.snapshot import OpenWork, Snapshot, Timer
-from headway.store.port import Owned, Store, TimerQuery, WorkQuery
+from headway.store.port import Owned, Store
+from headway.store.queries import TimerQuery, WorkQuery
 from headway.store.rows import InstanceRow, Key, TimerRow, WorkRow
 
 T = TypeVar("T")
@@ -144,7 +145,7 @@ async def strays(store: Store) -> AsyncIterator[tuple[Key, str]]:
     tables: tuple[Owned, ...] = get_args(Owned)
     for table in tables:
         after: Key = ("", "")
-        while page := await read(store.owned(table, after, PAGE)):
+        while page := await read(store.instances.owned(table, after, PAGE)):
             for key, instance in await _unknown(store, table, page):
                 # Who had it a moment ago has deleted it with the same commit.
                 if await _is_there(store, table, key) and await _unknown(store, table, [(key, instance)]):
@@ -156,7 +157,9 @@ async def _unknown(store: Store, table: Owned, rows: Sequence[tuple[Key, Key]]) 
     """The rows that their instances, as they are now, do not know."""
     instances = {instance for _, instance in rows}
     try:
-        found = {(row.tenant, row.id): _ids(table, row) for row in await read(store.look_up(instances))}
+        found = {
+            (row.tenant, row.id): _ids(table, row) for row in await read(store.instances.look_up(instances))
+        }
     except UnreadableError:
         return []  # the audit of the instance tells it
     known = {instance: found.get(instance, frozenset()) for instance in instances}
@@ -177,9 +180,9 @@ def _ids(table: Owned, row: InstanceRow) -> frozenset[str] | None:
 async def _is_there(store: Store, table: Owned, key: Key) -> bool:
     tenant, name = key
     looks: dict[Owned, Callable[[], Awaitable[object]]] = {
-        "timer": lambda: store.timers(TimerQuery(tenant, ids=(name,), limit=1)),
-        "work": lambda: store.work(WorkQuery(tenant, ids=(name,), limit=1)),
-        "ask": lambda: store.ask(key),
+        "timer": lambda: store.timers.page(TimerQuery(tenant, ids=(name,), limit=1)),
+        "work": lambda: store.work.page(WorkQuery(tenant, ids=(name,), limit=1)),
+        "ask": lambda: store.asks.get(key),
     }
     try:
         return bool(await read(looks[table]()))

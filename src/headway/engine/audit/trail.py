@@ -11,8 +11,8 @@ from headway.engine.commit import Commit, Noted, write_effects
 from headway.engine.journal import BEGINNING, follows, is_sealed
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes
 from headway.store.rows import AskChange, AskClosing, AskRow, HistoryRow, InstanceRow, Key
+from headway.store.unit import Changes
 
 
 class Trail:

@@ -21,8 +21,8 @@ from headway.statechart.step.step import Step, step
 from headway.statechart.upgrade.assessment import Fitness, Outlook, outlook
 from headway.statechart.upgrade.child_statuses import counted_in_vain
 from headway.statechart.upgrade.replay import Replay
-from headway.store.port import Changes, Found, Reads
 from headway.store.rows import InstanceRow, Key
+from headway.store.unit import Changes, Found, Reads
 
 
 class Known(Scratch):
@@ -83,7 +83,7 @@ class Family:
     async def meet(self, rows: Iterable[InstanceRow]) -> None:
         """Look the parents of a page of instances up, at once."""
         keys = {(row.tenant, row.parent) for row in rows if row.parent is not None}
-        found = await self._engine.store.look_up(keys) if keys else ()
+        found = await self._engine.store.instances.look_up(keys) if keys else ()
         self._parents = dict.fromkeys(keys) | {(row.tenant, row.id): row for row in found}
 
     async def problems(self, row: InstanceRow, old: Chart, done: Step) -> tuple[str, ...]:
@@ -94,7 +94,7 @@ class Family:
         """A parent that lives."""
         key = (tenant, name)
         if key not in self._parents:
-            self._parents[key] = await self._engine.store.instance(key)
+            self._parents[key] = await self._engine.store.instances.get(key)
         row = self._parents[key]
         return None if row is None or row.ended else row
 
@@ -113,7 +113,7 @@ class Family:
     async def _known(self, row: InstanceRow) -> Chart | None:
         """The chart of an instance, at least as it is stored."""
         if self._charts is None:
-            stored = await self._engine.store.charts()
+            stored = await self._engine.store.charts.all()
             self._charts = {(each.chart, each.version): stored_chart(each) for each in stored}
         return self._charts.get((row.chart, row.version))
 

@@ -25,7 +25,7 @@ async def prepared(engine: Engine, name: str, to: int) -> Chart:
     Raises UnknownChartError when it is not registered, ChartChangedError when it is stored otherwise.
     """
     new = engine.charts.chart(name, to)
-    for row in await engine.store.charts():
+    for row in await engine.store.charts.all():
         if row.chart != name:
             continue
         if row.version == to and row.hash != chart_hash(new.model):
@@ -91,7 +91,7 @@ class Versions:
 async def pages(store: Store, chart: str) -> AsyncIterator[Sequence[InstanceRow]]:
     """The living instances of a chart, of all tenants, page by page."""
     after: Key = ("", "")
-    while page := await store.living(chart, after, PAGE):
+    while page := await store.instances.living(chart, after, PAGE):
         yield page
         after = (page[-1].tenant, page[-1].id)
 
@@ -100,7 +100,7 @@ async def lines_of(store: Store, key: Key) -> AsyncIterator[HistoryRow]:
     """The history of an instance, from the first line on."""
     after = 0
     while True:
-        page = await store.history(key, after, LINES)
+        page = await store.history.page(key, after, LINES)
         for line in page:
             yield line
         if len(page) < LINES:

@@ -15,9 +15,10 @@ from headway.api.answers import json_response
 from headway.api.cursors import cursor_place, cursor_text
 from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
 from headway.api.problems import problem_of
-from headway.api.requests import REQUEST, wrong
+from headway.api.requests import KEYED, REPLAYED, REQUEST, wrong
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Receipt
+from headway.engine.replay import Replay, listening
 from headway.errors import RefusedError
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
@@ -377,24 +378,37 @@ async def apply_to_workflow(
 
 
 async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
-    """What has become of it; of what is new also where it is."""
-    try:
-        receipt = await doing
-    except RefusedError as error:
-        raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
+    """What has become of it; of what is new also where it is, of a repeat also that it is one."""
+    with listening() as replay:
+        try:
+            receipt = await doing
+        except RefusedError as error:
+            problem = problem_of(error.refusal)  # type: ignore[arg-type]  # it is a Refusal
+            problem.headers.update(_replayed(replay))
+            raise problem from error
     told = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
-    headers = {"ETag": f'"{receipt.seq}"'}
+    headers = {"ETag": f'"{receipt.seq}"', **_replayed(replay)}
     if made_in is None:
         return json_response(told, 200, headers)
     return json_response(told, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
 
 
+def _replayed(replay: Replay) -> dict[str, str]:
+    """The header of an answer that the engine has repeated; a repeat by header has it from the service."""
+    name, value = REPLAYED
+    return {name.decode(): value.decode()} if replay.happened else {}
+
+
 def _key(header: str | None, body: str | None) -> str | None:
-    """The engine's request id: the header and the body say the same, or one of them says it."""
-    own = None if body is None else REQUEST + body
-    if header is not None and own not in (None, header):
+    """The engine's request id: the header and the body say the same, or one of them says it.
+
+    One in the body alone has the name that a header has elsewhere, so that no other path can use it again.
+    """
+    if header is None:
+        return None if body is None else KEYED + body
+    if body is not None and header != REQUEST + body:
         raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
-    return header or own
+    return header
 
 
 async def _page(

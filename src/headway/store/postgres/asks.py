@@ -1,4 +1,4 @@
-"""Asks: what a unit does to them, all of it merged, and the queries that find them."""
+"""Asks on PostgreSQL: what a unit does to them, all of it merged, and the queries that find them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from headway.codec import encode, replace
-from headway.store.port import AskQuery, Changes
+from headway.store.postgres.database import PostgresDatabase
 from headway.store.postgres.query import Where
 from headway.store.postgres.tables import ASK, DELETE, found_by_key, listed
+from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow, Key
+from headway.store.unit import Changes
 
 Values = list[tuple[Any, ...]]
 
@@ -76,6 +78,26 @@ FOR_ONE_OF = """
 CASE WHEN delegated_to IS NULL THEN roles::jsonb ?| {names}::text[]
 ELSE '@' || delegated_to = ANY({names}::text[]) END
 """
+
+
+class PostgresAsks:
+    """The asks of a database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def get(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+        return await self._database.row(ASK, ONE_ASK, *key)
+
+    async def page(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks, the oldest first."""
+        sql, values = page_of_asks(query)
+        return await self._database.rows(ASK, sql, *values)
+
+    async def misfiled(self, limit: int) -> Sequence[Key]:
+        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        return [(tenant, ask) for tenant, ask in await self._database.fetch(MISFILED, limit)]
 
 
 def asks_opened(changes: Changes) -> Values:

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.store.port import EventPage, EventQuery
+from headway.store.postgres.database import PostgresDatabase
 from headway.store.postgres.query import Where
 from headway.store.postgres.tables import HISTORY, MESSAGE, listed
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import AFTER_LINES, Cursor, EventRow, LiveRow, LogRow
 
 HORIZON = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
@@ -43,6 +44,27 @@ WHERE (excluded.stamp, excluded.position, excluded.message)
 WHOSE = "chart, owner, parent"
 LINE = f"false AS is_live, {WHOSE}, {listed(HISTORY.columns)}, {', '.join(['NULL'] * len(MESSAGE.columns))}"
 LIVE = f"true, {WHOSE}, {', '.join(['NULL'] * len(HISTORY.columns))}, {listed(MESSAGE.columns)}"
+
+
+class PostgresEvents:
+    """The log of a database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def page(self, query: EventQuery) -> EventPage:
+        """Events from a cursor on; none is missed."""
+        sql, values = page_of_events(query)
+        return event_page(query, await self._database.fetch(sql, *values))
+
+    async def last(self) -> Cursor:
+        """The cursor from which to read the events that are committed from now on."""
+        [(horizon,)] = await self._database.fetch(LAST_EVENT)
+        return Cursor(horizon)
+
+    async def forgotten(self) -> Cursor:
+        """The cursor up to which the log has gaps because something was pruned."""
+        return next((Cursor(*row) for row in await self._database.fetch(FORGOTTEN)), Cursor())
 
 
 def page_of_events(query: EventQuery) -> tuple[str, list[Any]]:

@@ -1,14 +1,20 @@
-"""Instances and their history: pages of them, and the end of those that are long over."""
+"""Instances on PostgreSQL: pages of them, and the end of those that are over."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+from datetime import datetime
 from typing import Any
 
-from headway.store.port import InstanceQuery
+from headway.store.commands import LookUpInstances
+from headway.store.port import Owned
+from headway.store.postgres.connection import Connection
+from headway.store.postgres.database import Commands, PostgresDatabase
 from headway.store.postgres.events import FORGET
 from headway.store.postgres.query import Where
-from headway.store.postgres.tables import HISTORY, INSTANCE
-from headway.store.rows import AFTER_LINES
+from headway.store.postgres.tables import INSTANCE
+from headway.store.queries import InstanceQuery
+from headway.store.rows import AFTER_LINES, InstanceRow, Key
 
 IN_ORDER = "no > 0"
 """What all instances have, and what only those who list them say: it opens the indexes for lists to them."""
@@ -24,20 +30,11 @@ LIVING = (
     f"{INSTANCE.select} WHERE (tenant, id) > ($1, $2) AND chart = $3 AND NOT ended"
     " ORDER BY tenant, id LIMIT $4"
 )
-# All that live are looked at: whoever asks for several versions asks once.
-LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE NOT ended"
-JOURNALS = (
-    "SELECT DISTINCT tenant, instance FROM history WHERE (tenant, instance) > ($1, $2)"
-    " ORDER BY tenant, instance LIMIT $3"
-)
 OWNED = {
     table: f"SELECT tenant, id, instance FROM {table} WHERE (tenant, id) > ($1, $2)"
     " ORDER BY tenant, id LIMIT $3"
     for table in ("timer", "work", "ask")
 }
-PAGE_OF_HISTORY = (
-    f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
-)
 # As in `found_by_key`: a join that is planned for an empty table would read the whole of it later.
 BY_KEY = (
     "{given} CROSS JOIN LATERAL (SELECT ctid AS place FROM {table} WHERE {match} OFFSET 0) AS found"
@@ -77,6 +74,48 @@ WITH RECURSIVE kind AS (
 )
 DELETE FROM instance AS held USING old WHERE held.ctid = old.location RETURNING 1
 """
+
+
+class PostgresInstances:
+    """The instances of a database."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self.commands: Commands = {LookUpInstances: _look_up}
+
+    async def get(self, key: Key) -> InstanceRow | None:
+        """One instance."""
+        return await self._database.row(INSTANCE, ONE_INSTANCE, *key)
+
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that exist, in any order."""
+        return await self._database.rows(INSTANCE, SOME_INSTANCES, [*keys])
+
+    async def page(self, query: InstanceQuery) -> Sequence[InstanceRow]:
+        """A page of instances, in the order they were created."""
+        sql, values = page_of_instances(query)
+        return await self._database.rows(INSTANCE, sql, *values)
+
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The keys of all tenants' instances after a key, by tenant and id."""
+        return [(tenant, name) for tenant, name in await self._database.fetch(NAMES, *after, limit)]
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, ordered as `names`."""
+        return await self._database.rows(INSTANCE, LIVING, *after, chart, limit)
+
+    async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
+        """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
+        found = await self._database.fetch(OWNED[table], *after, limit)
+        return [((tenant, name), (tenant, instance)) for tenant, name, instance in found]
+
+    async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that ended before a time, with their history and asks; returns how many."""
+        return len(await self._database.write(PRUNE_INSTANCES, before, limit, chart))
+
+
+async def _look_up(connection: Connection, command: LookUpInstances) -> Sequence[InstanceRow]:
+    return INSTANCE.rows(await connection.fetch(SOME_INSTANCES, [*command.keys]))
 
 
 def page_of_instances(query: InstanceQuery) -> tuple[str, list[Any]]:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol
 
-from headway.store.keys import KeyNoteQuery, KeyQuery
+from headway.store.commands import AddKey, ChangeKey
+from headway.store.postgres.connection import Connection
+from headway.store.postgres.database import Commands, PostgresDatabase
 from headway.store.postgres.query import NOW, Where
 from headway.store.postgres.tables import Table, listed
+from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 
 KEY = Table("api_key", KeyRow, given="api_key_given", key=("id",))
@@ -51,22 +53,16 @@ DELETE FROM key_note WHERE ctid = ANY (ARRAY(
 """
 
 
-class Fetch(Protocol):
-    """Runs a statement."""
-
-    async def __call__(self, sql: str, *values: Any, writes: bool = False) -> list[Any]:
-        """The rows it answers with."""
-
-
 class PostgresKeys:
-    """Keeps keys in the database of a store, by its way to run statements."""
+    """The API keys of a database."""
 
-    def __init__(self, fetch: Fetch, now: Callable[[], datetime | None]) -> None:
-        self._fetch, self._now = fetch, now
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self.commands: Commands = {AddKey: _add, ChangeKey: _change}
 
     async def find(self, key: str) -> tuple[datetime, KeyRow | None]:
         """The store's time, and the key of an id; what is not there costs as much as what is."""
-        [(now, *columns)] = await self._fetch(FIND, self._now(), key)
+        [(now, *columns)] = await self._database.fetch(FIND, self._database.time(), key)
         found = [columns] if columns[KEY.columns.index("id")] is not None else []
         return now, next(iter(KEY.rows(found)), None)
 
@@ -78,21 +74,23 @@ class PostgresKeys:
             where.add(AFTER, query.after, query.tenant, query.after)
         limit = where.bind(query.limit)
         return KEY.rows(
-            await self._fetch(f"{KEY.select} {where} ORDER BY made_at, id LIMIT {limit}", *where.values)
+            await self._database.fetch(
+                f"{KEY.select} {where} ORDER BY made_at, id LIMIT {limit}", *where.values
+            )
         )
 
     async def add(self, key: KeyRow, note: KeyNoteRow) -> None:
         """Store a new key, and a note of it."""
-        await add_key(self._fetch, key, note)
+        await self._database.on_connection(lambda held: _add(held, AddKey(key, note)))
 
     async def change(self, key: KeyRow, note: KeyNoteRow, *, was: str) -> bool:
         """Give a key its new secrets and times, while it has the secret it `was` and is not revoked."""
-        return await change_key(self._fetch, key, note, was)
+        return await self._database.on_connection(lambda held: _change(held, ChangeKey(key, note, was)))
 
     async def note(self, notes: Sequence[KeyNoteRow], used: Mapping[str, datetime]) -> None:
         """Add notes to those of the same key, time and kind, and when keys were used last."""
         # In one order, so that no two nodes wait for each other.
-        await self._fetch(ADD_NOTES, sorted(NOTE.values(notes)), sorted(used.items()), writes=True)
+        await self._database.fetch(ADD_NOTES, sorted(NOTE.values(notes)), sorted(used.items()), writes=True)
 
     async def notes(self, query: KeyNoteQuery) -> Sequence[KeyNoteRow]:
         """A page of notes."""
@@ -102,21 +100,21 @@ class PostgresKeys:
             where.add("(at, what) < ({}, {})", *query.before)
         limit = where.bind(query.limit)
         return NOTE.rows(
-            await self._fetch(
+            await self._database.fetch(
                 f"{NOTE.select} {where} ORDER BY at DESC, what DESC LIMIT {limit}", *where.values
             )
         )
 
     async def prune_notes(self, before: datetime, limit: int) -> int:
         """Delete notes from before a time; answers how many."""
-        return len(await self._fetch(PRUNE, before, limit, writes=True))
+        return len(await self._database.fetch(PRUNE, before, limit, writes=True))
 
 
-async def add_key(fetch: Fetch, key: KeyRow, note: KeyNoteRow) -> bool:
-    """Store a new key, and a note of it."""
-    return bool(await fetch(ADD, KEY.values([key]), NOTE.values([note]), writes=True))
+async def _add(connection: Connection, command: AddKey) -> bool:
+    values = (KEY.values([command.key]), NOTE.values([command.note]))
+    return bool(await connection.fetch(ADD, *values, writes=True))
 
 
-async def change_key(fetch: Fetch, key: KeyRow, note: KeyNoteRow, was: str) -> bool:
-    """Change a key while it has the secret it `was` and is not revoked."""
-    return bool(await fetch(CHANGE, KEY.values([key]), NOTE.values([note]), was, writes=True))
+async def _change(connection: Connection, command: ChangeKey) -> bool:
+    values = (KEY.values([command.key]), NOTE.values([command.note]), command.was)
+    return bool(await connection.fetch(CHANGE, *values, writes=True))

@@ -1,80 +1,18 @@
-"""Leases: on work that a worker does, and on names that one node has for itself."""
+"""Leases on names, on PostgreSQL, and the names of nodes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
-from headway.store.port import WorkQuery
-from headway.store.postgres.query import NOW, Where
-from headway.store.postgres.tables import LEASE, WORK, found_by_key
+from headway.store.postgres.connection import DATABASE_ERRORS, PATIENCE, Connection, connect, translated
+from headway.store.postgres.database import PostgresDatabase, sorted_once
+from headway.store.postgres.query import NOW
+from headway.store.postgres.tables import LEASE
+from headway.store.rows import Key, LeaseRow
 
-# A worker holds an attempt as long as its lease lasts and no next attempt has taken its place. Asked in this
-# way, whose it is does not tempt the planner to go through all that is leased.
-HELD = found_by_key(
-    WORK.name,
-    "tenant = given.tenant AND id = given.id AND attempt = given.attempt"
-    f" AND worker IS NOT DISTINCT FROM $2 AND leased_until > {NOW}",
-    given="$3::attempt_given[]",
-)
-
-LATER = f"tenant = given.tenant AND id = given.id AND attempt = given.attempt AND due > {NOW}"
-
-
-def _of_held(changes: str) -> str:
-    """The statement that changes what a worker holds, and answers with its keys."""
-    return f"""
-    WITH found AS MATERIALIZED ({HELD}), changed AS (
-        UPDATE work SET {changes} FROM found WHERE work.ctid = found.place RETURNING work.tenant, work.id
-    )
-    SELECT changed.tenant, changed.id FROM (
-        SELECT CASE WHEN (SELECT count(*) FROM changed) <> (SELECT count(*) FROM found) THEN start_over() END
-        OFFSET 0
-    ) AS checked LEFT JOIN changed ON true
-    """
-
-
-EXTEND_WORK = _of_held(f"leased_until = {NOW} + work.lease * interval '1 millisecond'")
-RELEASE_WORK = _of_held("worker = NULL, leased_until = NULL, due = coalesce($4::timestamptz, work.due)")
-CHECKPOINT = _of_held("checkpoint = $4")
-# What a worker claims meanwhile is its own: the row is looked at again when its lock is free.
-HASTEN_WORK = f"""
-WITH found AS MATERIALIZED ({found_by_key(WORK.name, LATER, given="$2::attempt_given[]")})
-UPDATE work SET due = {NOW} FROM found
-WHERE work.ctid = found.place AND work.worker IS NULL AND work.due > {NOW}
-RETURNING work.tenant, work.id
-"""
-EXPIRED_WORK = f"""
-{WORK.select} WHERE worker IS NOT NULL AND leased_until <= {NOW}
-AND (chart, version) IN (SELECT chart, version FROM unnest($3::chart_version_given[]))
-ORDER BY leased_until, tenant, id LIMIT $2
-"""
-# From place to place through the index of waiting work, and in each to the first that is not due yet.
-NEXT_WORK = f"""
-WITH RECURSIVE place AS (
-    (
-        SELECT queue, priority, tenant, slot FROM work WHERE worker IS NULL
-        ORDER BY queue, priority, tenant, slot LIMIT 1
-    )
-    UNION ALL
-    SELECT next.* FROM place CROSS JOIN LATERAL (
-        SELECT queue, priority, tenant, slot FROM work WHERE worker IS NULL
-        AND (queue, priority, tenant, slot) > (place.queue, place.priority, place.tenant, place.slot)
-        ORDER BY queue, priority, tenant, slot LIMIT 1
-    ) AS next
-)
-SELECT least(
-    (
-        SELECT min(later.due) FROM place CROSS JOIN LATERAL (
-            SELECT due FROM work WHERE worker IS NULL AND queue = place.queue AND priority = place.priority
-            AND tenant = place.tenant AND slot = place.slot AND due > {NOW} ORDER BY due LIMIT 1
-        ) AS later
-    ),
-    (
-        SELECT leased_until FROM work WHERE worker IS NOT NULL AND leased_until > {NOW}
-        ORDER BY leased_until LIMIT 1
-    )
-)
-"""
 HOLD = f"""
 INSERT INTO lease (tenant, name, holder, until)
 SELECT tenant, key, $3, {NOW} + $4::bigint * interval '1 millisecond' FROM unnest($2::key_given[])
@@ -82,22 +20,100 @@ ON CONFLICT (tenant, name) DO UPDATE SET holder = excluded.holder, until = exclu
 WHERE lease.holder = excluded.holder OR lease.until <= {NOW}
 RETURNING tenant, name
 """
-LET_GO = """
+RELEASE = """
 DELETE FROM lease USING unnest($1::key_given[]) AS given
 WHERE lease.tenant = given.tenant AND lease.name = given.key AND lease.holder = $2
 """
 ONE_LEASE = f"{LEASE.select} WHERE tenant = $1 AND name = $2"
+LOCK = "SELECT pg_try_advisory_lock(hashtextextended('headway ' || $1::text, 0))"
+UNLOCK = "SELECT pg_advisory_unlock_all()"
+"""Said before the end of the session, which the server may notice a moment later."""
+SESSION_ALIVE = "SELECT 1"
+SUCCEED = f"""
+WITH before AS (
+    SELECT holder FROM lease WHERE tenant = '' AND name = $2 AND holder <> $3
+), ended_work AS (
+    UPDATE work SET leased_until = {NOW} FROM before
+    WHERE work.worker = before.holder AND work.leased_until > {NOW}
+), ended_leases AS (
+    UPDATE lease SET until = {NOW} FROM before
+    WHERE lease.holder = before.holder AND lease.until > {NOW} AND (lease.tenant, lease.name) <> ('', $2)
+)
+INSERT INTO lease (tenant, name, holder, until) VALUES ('', $2, $3, {NOW})
+ON CONFLICT (tenant, name) DO UPDATE SET holder = excluded.holder, until = excluded.until
+"""
 
 
-def page_of_work(query: WorkQuery) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set."""
-    where = Where()
-    where.equal(tenant=query.tenant, queue=query.queue)
-    if query.ids is not None:
-        where.add("id = ANY({}::text[])", query.ids)
-    if query.leased is not None:
-        where.add(f"worker IS {'NOT ' if query.leased else ''}NULL")
-    if query.after is not None:
-        where.add("id > {}", query.after)
-    limit = where.bind(query.limit)
-    return f"{WORK.select} {where} ORDER BY id LIMIT {limit}", where.values
+class PostgresLeases:
+    """The leases of a database; the names of nodes are locks on a connection of their own to its address."""
+
+    def __init__(self, database: PostgresDatabase, address: str) -> None:
+        self._database = database
+        self._names = NodeNames(address, database.time)
+
+    async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
+        """Take or extend leases; returns the names that the holder has now."""
+        return await self._database.changed_keys(
+            names, HOLD, self._database.time(), sorted_once(names), holder, milliseconds
+        )
+
+    async def release(self, names: Sequence[Key], holder: str) -> None:
+        """Give up leases that the holder has."""
+        await self._database.write(RELEASE, sorted_once(names), holder)
+
+    async def get(self, name: Key) -> LeaseRow | None:
+        """The lease on a name, even if it has run out, until it is released."""
+        return await self._database.row(LEASE, ONE_LEASE, *name)
+
+    async def take_name(self, name: str, holder: str) -> bool:
+        """Take the name of a node while this process lives, and end the leases of its previous holder."""
+        with self._database.connections.call():
+            return await self._names.take(name, holder)
+
+    async def close(self) -> None:
+        """Give up the names of nodes."""
+        await self._names.close()
+
+
+class NodeNames:
+    """A connection whose session holds the locks of names; a lost one is made again with the next call."""
+
+    def __init__(self, address: str, time: Callable[[], datetime | None]) -> None:
+        self._address, self._time = address, time
+        self._raw: Any = None
+        self._taken: set[str] = set()
+
+    async def take(self, name: str, holder: str) -> bool:
+        """Whether this process has a name now; raises StoreUnavailableError."""
+        key = f"node {name}"
+        connection = await self._connection()
+        try:
+            if key in self._taken:
+                await connection.fetch(SESSION_ALIVE)
+                return True
+            [(free,)] = await connection.fetch(LOCK, key)
+            if free:
+                await connection.fetch(SUCCEED, self._time(), key, holder, writes=True)
+                self._taken.add(key)
+        except BaseException:
+            await self.close()
+            raise
+        return bool(free)
+
+    async def close(self) -> None:
+        """Give all of them up."""
+        raw, self._raw = self._raw, None
+        self._taken.clear()
+        if raw is not None:
+            with suppress(*DATABASE_ERRORS, TimeoutError):  # it is gone either way
+                await raw.execute(UNLOCK, timeout=PATIENCE)
+                await raw.close(timeout=PATIENCE)
+
+    async def _connection(self) -> Connection:
+        if self._raw is None or self._raw.is_closed():
+            self._taken.clear()
+            try:
+                self._raw = await connect(self._address)
+            except (*DATABASE_ERRORS, ValueError) as error:
+                raise translated(error) from error
+        return Connection(self._raw)

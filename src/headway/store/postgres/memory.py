@@ -12,8 +12,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from headway.store.rows import InstanceRow, Key
+from headway.store.unit import Reads
 
-Version = tuple[tuple[int, int], int]
+RowVersion = tuple[tuple[int, int], int]
 """Where a row was found and which transaction wrote it: together they name one version of it."""
 
 INSTANCES_KEPT = 10_000
@@ -29,27 +30,27 @@ EARLIEST = datetime.min.replace(tzinfo=UTC)
 Monotonic = Callable[[], float]
 
 
-class Remembered(NamedTuple):
+class InstanceVersion(NamedTuple):
     """A version of an instance: its contents, its stamp, and since when it is remembered."""
 
     row: InstanceRow
-    version: Version
+    version: RowVersion
     stamp: int
     since: float
 
 
-class Memory:
+class InstanceMemory:
     """The instances that were read or written last; a version is what it was, for ever, or gone."""
 
     def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
         self._monotonic = monotonic
-        self._kept: OrderedDict[Key, Remembered] = OrderedDict()
+        self._kept: OrderedDict[Key, InstanceVersion] = OrderedDict()
         self._characters = 0
 
-    def recall(self, keys: Iterable[Key]) -> dict[Key, Remembered] | None:
+    def recall(self, keys: Iterable[Key]) -> dict[Key, InstanceVersion] | None:
         """All of these instances, or None when one of them is not known."""
         oldest = self._monotonic() - KEPT_FOR
-        recalled: dict[Key, Remembered] = {}
+        recalled: dict[Key, InstanceVersion] = {}
         for key in keys:
             known = self._kept.get(key)
             if known is None or known.since < oldest:
@@ -57,7 +58,7 @@ class Memory:
             recalled[key] = known
         return recalled
 
-    def keep(self, versions: Iterable[tuple[InstanceRow, Version, int]]) -> None:
+    def keep(self, versions: Iterable[tuple[InstanceRow, RowVersion, int]]) -> None:
         """Remember versions in place of those before, and forget those that were not needed for longest.
 
         What has ended is not remembered: hardly anyone sends to it.
@@ -69,7 +70,7 @@ class Memory:
                 self._characters -= len(before.row.snapshot)
             if not row.ended:
                 self._characters += len(row.snapshot)
-                kept[key] = Remembered(row, version, stamp, since)
+                kept[key] = InstanceVersion(row, version, stamp, since)
         while len(kept) > INSTANCES_KEPT or self._characters > CHARACTERS_KEPT:
             _, oldest = kept.popitem(last=False)
             self._characters -= len(oldest.row.snapshot)
@@ -86,7 +87,7 @@ class Memory:
         self._characters = 0
 
 
-class Tide:
+class ClockEstimate:
     """The database's time between two answers: what it was in one of them, and what has passed since.
 
     It is not ahead of the database's, because an answer takes its time, and not behind what was seen.
@@ -117,3 +118,26 @@ class Tide:
     def reached(self, at: datetime) -> None:
         """The database has acted as it does from this time on."""
         self._last = max(self._last, at)
+
+
+class MemoryAnswer(NamedTuple):
+    """Versions of instances, and the time: what a unit reads without asking the database."""
+
+    now: datetime
+    versions: dict[Key, InstanceVersion]
+
+
+class NodeMemory:
+    """What a node remembers of the database; `time` answers with the time of a clock in its place, if any."""
+
+    def __init__(self, time: Callable[[], datetime | None]) -> None:
+        self.time = time
+        self.instances = InstanceMemory()
+        self.clock = ClockEstimate()
+
+    def recall(self, wanted: Reads) -> MemoryAnswer | None:
+        """What is wanted, if that is only instances and request ids, and all instances are known."""
+        if not wanted.instances or wanted.counters or wanted.records:
+            return None
+        now, versions = self.time() or self.clock.now(), self.instances.recall(wanted.instances)
+        return None if now is None or versions is None else MemoryAnswer(now, versions)

@@ -1,19 +1,16 @@
-"""Messages as a log that misses nothing, how far its consumers are, and the letters they owe."""
+"""Messages on PostgreSQL: a log that misses nothing, and how far its consumers have read."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.store.port import LetterQuery, MessagePage, MessageQuery, Settlement
+from headway.store.postgres.database import PostgresDatabase
 from headway.store.postgres.events import FORGET
-from headway.store.postgres.query import NOW, TIME, Where
-from headway.store.postgres.tables import LETTER, MESSAGE, listed
-from headway.store.rows import AFTER_LINES, Cursor, LetterRow
-
-Fetch = Callable[..., Awaitable[Sequence[Sequence[Any]]]]
-"""Answers a statement with the rows it finds."""
+from headway.store.postgres.query import NOW, Where
+from headway.store.postgres.tables import LETTER, MESSAGE
+from headway.store.queries import MessagePage, MessageQuery, Settlement
+from headway.store.rows import AFTER_LINES, Cursor
 
 BEFORE_ALL_UNDER_WAY = "(SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint)"
 PAST_ALL_CONSUMERS = """
@@ -85,47 +82,56 @@ WITH mine AS MATERIALIZED (
 )
 SELECT count(*) FROM mine
 """
-WAITING = """
-SELECT tenant, instance, position, attempts FROM letter
-WHERE destination = $1 AND NOT dead AND (tenant, instance, position) > ($2, $3, $4)
-ORDER BY tenant, instance, position LIMIT $5
-"""
-# One that was first is marked still when another comes before it that was dead.
-IS_DUE = f"""
-head AND NOT dead AND due <= {TIME} AND NOT EXISTS (
-    SELECT 1 FROM letter AS ahead
-    WHERE ahead.destination = letter.destination AND ahead.tenant = letter.tenant
-    AND ahead.instance = letter.instance AND ahead.position < letter.position AND NOT ahead.dead
-)
-"""
-BEHIND = f"""
-SELECT {listed(LETTER.columns, "behind.")}
-FROM unnest($1::text[], $2::text[], $3::text[], $4::bigint[])
-AS head (destination, tenant, instance, position)
-CROSS JOIN LATERAL (
-    SELECT * FROM letter WHERE NOT dead AND destination = head.destination AND tenant = head.tenant
-    AND instance = head.instance AND position > head.position ORDER BY position LIMIT $5
-) AS behind
-"""
 
 
-async def read_messages(fetch: Fetch, query: MessageQuery) -> MessagePage:
-    """Those that fit among the next messages; the cursor stays where it is when there is none beyond it.
+class PostgresMessages:
+    """The messages of a database and their consumers."""
 
-    Unless it is asked for early, what is read is known to be complete by then: nothing before the last of
-    them can still be committed.
-    """
-    after = (*query.after[:2], query.limit, THE_LAST if query.early else None)
-    found = await fetch(WEIGH, *after)
-    if not found:
-        return MessagePage([], query.after)
-    [(stamp, position, count, size)] = found
-    fits = size is None or size <= MOST_BYTES
-    if not fits:
-        [(stamp, position)] = await fetch(LAST_THAT_FITS, *after, MOST_BYTES)
-    last = Cursor(stamp, position)
-    sql, values = page_of_messages(query, last)
-    return MessagePage(MESSAGE.rows(await fetch(sql, *values)), last, fits and count < query.limit)
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+
+    async def page(self, query: MessageQuery) -> MessagePage:
+        """Those that fit among the next messages; the cursor stays where it is if there is none beyond it.
+
+        Unless it is asked for early, what is read is known to be complete by then: nothing before the last
+        of them can still be committed.
+        """
+        after = (*query.after[:2], query.limit, THE_LAST if query.early else None)
+        found = await self._database.fetch(WEIGH, *after)
+        if not found:
+            return MessagePage([], query.after)
+        [(stamp, position, count, size)] = found
+        fits = size is None or size <= MOST_BYTES
+        if not fits:
+            [(stamp, position)] = await self._database.fetch(LAST_THAT_FITS, *after, MOST_BYTES)
+        last = Cursor(stamp, position)
+        sql, values = page_of_messages(query, last)
+        return MessagePage(
+            MESSAGE.rows(await self._database.fetch(sql, *values)), last, fits and count < query.limit
+        )
+
+    async def last(self) -> Cursor:
+        """The cursor from which to read what is committed from now on."""
+        [(stamp,)] = await self._database.fetch(LAST_MESSAGE)
+        return Cursor(stamp)
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has read; None if it has not settled anything."""
+        return next((Cursor(*row) for row in await self._database.fetch(CONSUMER, name)), None)
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, if it has lost its lease."""
+        [(held,)] = await self._database.write(SETTLE, *settling(settlement, self._database.time()))
+        return bool(held)
+
+    async def retire(self, consumer: str) -> bool:
+        """Delete a consumer and its letters; False if somebody holds its lease."""
+        [(retired,)] = await self._database.write(RETIRE, self._database.time(), consumer)
+        return bool(retired)
+
+    async def prune(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers have read; returns how many."""
+        return len(await self._database.write(PRUNE_MESSAGES, before, limit))
 
 
 def page_of_messages(query: MessageQuery, last: Cursor) -> tuple[str, list[Any]]:
@@ -147,67 +153,3 @@ def settling(settlement: Settlement, now: datetime | None) -> list[Any]:
     }
     values = LETTER.values(letters[key] for key in sorted(letters))
     return [now, settlement.consumer, settlement.holder, *settlement.cursor[:2], values, sorted(delivered)]
-
-
-def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set; a page ends with a position, whoever shares that.
-
-    Of what is due it has the longest due.
-    """
-    where = _letters(query)
-    if query.dead is not None:
-        where.add("dead" if query.dead else "NOT dead")
-    if query.due:
-        where.add(IS_DUE, now)
-    order = (
-        "due, position FETCH FIRST {} ROWS ONLY" if query.due else "position FETCH FIRST {} ROWS WITH TIES"
-    )
-    page = f"{LETTER.select} {where} ORDER BY {order.format(where.bind(query.limit))}"
-    if query.due:
-        return _those_that_fit(page, where.bind(MOST_BYTES)), where.values
-    return f"SELECT * FROM ({page}) AS page ORDER BY position, destination", where.values
-
-
-def behind(heads: Sequence[LetterRow], each: int) -> list[Any]:
-    """The statement for letters behind others, and its values."""
-    lines = [(head.destination, head.tenant, head.instance, head.position) for head in heads]
-    return [_those_that_fit(BEHIND, "$6"), *map(list, zip(*lines, strict=True)), each, MOST_BYTES]
-
-
-def _those_that_fit(page: str, most: str) -> str:
-    """The statement for the first letters of a page, up to the one that makes their data too large."""
-    before = "sum(octet_length(data)) OVER (ORDER BY position, destination ROWS BETWEEN UNBOUNDED PRECEDING"
-    return f"""
-        SELECT {listed(LETTER.columns)} FROM (
-            SELECT page.*, {before} AND 1 PRECEDING) AS size_before FROM ({page}) AS page
-        ) AS weighed WHERE coalesce(size_before, 0) < {most} ORDER BY position, destination
-    """
-
-
-def redriving(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
-    """The statement that gives dead letters all their attempts again."""
-    where, found = _chosen_letters(query, dead=True)
-    again = f"dead = false, attempts = 0, due = {TIME.format(where.bind(now))}"
-    return f"UPDATE letter SET {again} WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
-
-
-def discarding(query: LetterQuery) -> tuple[str, list[Any]]:
-    """The statement that deletes letters that are dead, or those that wait."""
-    where, found = _chosen_letters(query, dead=query.dead is not False)
-    return f"DELETE FROM letter WHERE ctid = ANY (ARRAY({found})) RETURNING 1", where.values
-
-
-def _chosen_letters(query: LetterQuery, *, dead: bool) -> tuple[Where, str]:
-    where = _letters(query)
-    where.add("dead" if dead else "NOT dead")
-    limit = where.bind(query.limit)
-    return where, f"SELECT ctid FROM letter {where} ORDER BY position, destination LIMIT {limit} FOR UPDATE"
-
-
-def _letters(query: LetterQuery) -> Where:
-    where = Where()
-    where.equal(destination=query.destination, tenant=query.tenant, instance=query.instance)
-    where.add("position > {}", query.after)
-    if query.ids:
-        where.add("id = ANY({}::text[])", query.ids)
-    return where

@@ -8,31 +8,31 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from headway.codec import Scratch
-from headway.store.port import Found, Reads
-from headway.store.postgres.memory import Version
+from headway.store.postgres.memory import RowVersion
 from headway.store.postgres.tables import COUNTER, INSTANCE, RECORD, REQUEST
 from headway.store.rows import InstanceRow, Key, RecordRow, RequestRow
+from headway.store.unit import Found, Reads
 
 
-class Seen(Scratch):
+class ReadVersions(Scratch):
     """The versions that a unit has seen, and what was not there when it looked."""
 
-    instances: dict[Key, Version] = {}
-    counters: dict[Key, Version | None] = {}
-    records: dict[tuple[str, str, str], Version | None] = {}
+    instances: dict[Key, RowVersion] = {}
+    counters: dict[Key, RowVersion | None] = {}
+    records: dict[tuple[str, str, str], RowVersion | None] = {}
     stamps: dict[Key, int] = {}
     stamp: int = 0
     """The highest of the instances."""
 
-    def see(self, key: Key, version: Version, stamp: int) -> None:
+    def see(self, key: Key, version: RowVersion, stamp: int) -> None:
         """Keep an instance's version, and which stamp it has."""
         self.instances[key] = version
         self.stamps[key] = stamp
         self.stamp = max(self.stamp, stamp)
 
 
-class Look(NamedTuple):
-    """One kind of rows to look for, and which of them end up in which column of the answer."""
+class RowQuery(NamedTuple):
+    """One kind of rows to query for, and which of them end up in which column of the answer."""
 
     wanted: str
     table: str
@@ -63,15 +63,15 @@ SHARED = {
     "seal": "text",
 }
 VERSION = {"place": "ctid", "seen": "xmin"}
-LOOKS = (
-    Look(
+QUERIES = (
+    RowQuery(
         "instances",
         INSTANCE.name,
         "key_given",
         "tenant = given.tenant AND id = given.key",
         VERSION | {column: column for column in ("stamp", *INSTANCE.columns)},
     ),
-    Look(
+    RowQuery(
         "requests",
         REQUEST.name,
         "key_given",
@@ -79,14 +79,14 @@ LOOKS = (
         {"tenant": "tenant", "id": "key", "status": "body", "snapshot": "answer", "updated_at": "expires_at"},
         locked=False,
     ),
-    Look(
+    RowQuery(
         "counters",
         COUNTER.name,
         "key_given",
         "tenant = given.tenant AND key = given.key",
         VERSION | {"tenant": "tenant", "id": "key", "seq": "value"},
     ),
-    Look(
+    RowQuery(
         "records",
         RECORD.name,
         "record_key_given",
@@ -96,18 +96,18 @@ LOOKS = (
         locked=False,
     ),
 )
-KINDS = {look.wanted: number for number, look in enumerate(LOOKS)}
-TIME = len(LOOKS)
+KINDS = {query.wanted: number for number, query in enumerate(QUERIES)}
+TIME = len(QUERIES)
 
 
 def reading(wanted: Reads, *, lock: bool) -> tuple[str, list[list[Any]]]:
     """The statement that looks for what is wanted, and its parameters; locks in the order of the keys."""
-    asked = [(look.wanted, getattr(wanted, look.wanted)) for look in LOOKS]
+    asked = [(query.wanted, getattr(wanted, query.wanted)) for query in QUERIES]
     some = [(name, sorted(keys)) for name, keys in asked if keys]
     return _statement(tuple(name for name, _ in some), lock), [keys for _, keys in some]
 
 
-def found(records: Sequence[Sequence[Any]], wanted: Reads, seen: Seen, now: datetime | None) -> Found:
+def found(records: Sequence[Sequence[Any]], wanted: Reads, seen: ReadVersions, now: datetime | None) -> Found:
     """What the statement has found; remembers the versions. `now` takes the place of the database's time."""
     rows: list[list[Any]] = [[] for _ in range(TIME + 1)]
     for record in records:
@@ -150,20 +150,20 @@ def _record(record: Any) -> RecordRow:
 @cache
 def _statement(names: tuple[str, ...], lock: bool) -> str:  # noqa: FBT001 - a part of the cache's key
     """One of at most 32. The time comes last: it is taken when the locks are held."""
-    looks = (LOOKS[KINDS[name]] for name in names)
-    parts = [_part(look, f"${number}", lock=lock) for number, look in enumerate(looks, 1)]
+    queries = (QUERIES[KINDS[name]] for name in names)
+    parts = [_part(query, f"${number}", lock=lock) for number, query in enumerate(queries, 1)]
     time = _columns(TIME, {"updated_at": "clock_timestamp()"})
     return "\nUNION ALL\n".join([*parts, f"SELECT {time}"])
 
 
-def _part(look: Look, parameter: str, *, lock: bool) -> str:
+def _part(query: RowQuery, parameter: str, *, lock: bool) -> str:
     """For each key one look into the index, whatever the planner believes about the table."""
-    columns = _columns(KINDS[look.wanted], {column: f'held."{column}"' for column in look.columns})
-    inner = ", ".join(f'"{source}" AS "{column}"' for column, source in look.columns.items())
-    held = " FOR UPDATE" if lock and look.locked else ""
+    columns = _columns(KINDS[query.wanted], {column: f'held."{column}"' for column in query.columns})
+    inner = ", ".join(f'"{source}" AS "{column}"' for column, source in query.columns.items())
+    held = " FOR UPDATE" if lock and query.locked else ""
     return (
-        f"SELECT {columns} FROM unnest({parameter}::{look.keys}[]) AS given"
-        f" CROSS JOIN LATERAL (SELECT {inner} FROM {look.table} WHERE {look.match} LIMIT 1{held}) AS held"
+        f"SELECT {columns} FROM unnest({parameter}::{query.keys}[]) AS given"
+        f" CROSS JOIN LATERAL (SELECT {inner} FROM {query.table} WHERE {query.match} LIMIT 1{held}) AS held"
     )
 
 

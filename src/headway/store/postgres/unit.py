@@ -8,46 +8,23 @@ that locks what it reads, and so cannot fail again for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
-from typing import Any, NamedTuple
 
 from headway.codec import Scratch
-from headway.store.port import Changes, Command, Found, Reads, Unit
 from headway.store.postgres.connection import ConflictError, Connection, LostError
-from headway.store.postgres.memory import Memory, Remembered, Tide, Version
-from headway.store.postgres.reads import Seen, found, reading
+from headway.store.postgres.database import Commands
+from headway.store.postgres.memory import MemoryAnswer, NodeMemory, RowVersion
+from headway.store.postgres.reads import ReadVersions, found, reading
 from headway.store.postgres.writes import is_nothing, writing, written
 from headway.store.rows import InstanceRow, Key
+from headway.store.unit import Changes, Found, Reads, Unit
 
 Now = Callable[[], datetime | None]
 
 
-class Known(NamedTuple):
-    """Versions of instances, and the time."""
-
-    now: datetime
-    versions: dict[Key, Remembered]
-
-
-class Past:
-    """What a store remembers, and the clock that takes the place of the database's, if there is one."""
-
-    def __init__(self, clock: Now) -> None:
-        self.clock = clock
-        self.memory = Memory()
-        self.tide = Tide()
-
-    def recall(self, wanted: Reads) -> Known | None:
-        """What is wanted, when nothing but instances and request ids is, and all instances are known."""
-        if not wanted.instances or wanted.counters or wanted.records:
-            return None
-        now, versions = self.clock() or self.tide.now(), self.memory.recall(wanted.instances)
-        return None if now is None or versions is None else Known(now, versions)
-
-
-class Doubt(Scratch):
+class UncertainCommit(Scratch):
     """A loss of the connection after which nobody knows whether a unit is committed.
 
     When the rows that it was to change are found as they were, it is not; and it cannot be any more when
@@ -57,51 +34,61 @@ class Doubt(Scratch):
     error: LostError | None = None
     rows: dict[Key, InstanceRow] = {}
 
-    def look_at(self, wanted: Reads, rows: dict[Key, InstanceRow]) -> None:
+    def check_rows(self, wanted: Reads, rows: dict[Key, InstanceRow]) -> None:
         """Raises the error when a row is not as it was."""
         if self.error and any(rows.get(key) != self.rows[key] for key in wanted.instances & self.rows.keys()):
             raise self.error
 
-    def look_over(self, changes: Changes) -> None:
+    def check_changes(self, changes: Changes) -> None:
         """Raises the error when a row is not changed that was to be."""
         if self.error and not self.rows.keys() <= {(row.tenant, row.id) for row in changes.updated}:
             raise self.error
 
 
-Run = Callable[[Connection, Command], Awaitable[Any]]
-"""Runs a command in the transaction of a unit."""
-
-
 async def run_unit(
-    connection: Connection, unit: Unit, first: Reads, *, past: Past, doubt: Doubt, lock: bool, run: Run
+    connection: Connection,
+    unit: Unit,
+    first: Reads,
+    *,
+    memory: NodeMemory,
+    uncertain: UncertainCommit,
+    lock: bool,
+    commands: Commands,
 ) -> None:
     """Run a unit that has begun and wants its first reads; raises ConflictError when it must start over."""
     lock = lock or first.has_commands
-    known = None if lock or doubt.error else past.recall(first)
+    known = None if lock or uncertain.error else memory.recall(first)
     if known is not None and connection.is_quiet():
-        if await ByMemory(connection, past, doubt).runs(unit, first, known):
+        if await MemoryAttempt(connection, memory, uncertain).runs(unit, first, known):
             return
         first = unit.begin()
-    attempt = Attempt(connection, past, doubt, lock=lock)
-    attempt.run = run
+    attempt = UnitAttempt(connection, memory, uncertain, lock=lock)
+    attempt.commands = commands
     async with attempt.transaction:
         await attempt.decide(unit, first)
         await attempt.write(unit.changes())
     attempt.remember()
 
 
-class Attempt:
+class UnitAttempt:
     """One attempt at a unit: what it has seen, and since when."""
 
-    def __init__(self, connection: Connection, past: Past, doubt: Doubt | None = None, *, lock: bool) -> None:
-        self._connection, self._past, self._lock = connection, past, lock
-        self._doubt = doubt or Doubt()
-        self._seen = Seen()
+    def __init__(
+        self,
+        connection: Connection,
+        memory: NodeMemory,
+        uncertain: UncertainCommit | None = None,
+        *,
+        lock: bool,
+    ) -> None:
+        self._connection, self._memory, self._lock = connection, memory, lock
+        self._uncertain = uncertain or UncertainCommit()
+        self._seen = ReadVersions()
         self._found: dict[Key, InstanceRow] = {}
-        self._written: Sequence[tuple[InstanceRow, Version, int]] = ()
+        self._written: Sequence[tuple[InstanceRow, RowVersion, int]] = ()
         self._time: datetime | None = None
         self._rounds = 0
-        self.run: Run | None = None
+        self.commands: Commands = {}
 
     @property
     def transaction(self) -> AbstractAsyncContextManager[None]:
@@ -114,13 +101,16 @@ class Attempt:
         while wanted is not None:
             found = await self._read(wanted)
             if wanted.commands:
-                assert self._lock and self.run, "a unit says at first that it has commands"  # noqa: S101, PT018
-                found.results = [await self.run(self._connection, command) for command in wanted.commands]
+                assert self._lock, "a unit says at first that it has commands"  # noqa: S101
+                found.results = [
+                    await self.commands[type(command)](self._connection, command)
+                    for command in wanted.commands
+                ]
             wanted = unit.take(found)
 
     async def write(self, changes: Changes) -> None:
         """Write, and check what was seen; one look that leads to no change needs no check."""
-        self._doubt.look_over(changes)
+        self._uncertain.check_changes(changes)
         if is_nothing(changes) and self._rounds == 1:
             return
         unread = {(row.tenant, row.id) for row in changes.updated} - self._seen.instances.keys()
@@ -129,12 +119,12 @@ class Attempt:
         assert self._time, "a unit reads before it writes"  # noqa: S101 - tells the type checker
         sql, values = writing(changes, self._seen, self._time)
         [answer] = await self._connection.fetch(sql, *values, writes=True)
-        self._past.tide.told(answer["at"])
+        self._memory.clock.told(answer["at"])
         self._written = written(changes, self._seen, answer)
 
     def remember(self) -> None:
         """Keep what was read and what was written in mind, now that it is committed."""
-        memory, seen, read = self._past.memory, self._seen, self._found
+        memory, seen, read = self._memory.instances, self._seen, self._found
         for row, _, _ in self._written:
             read.pop((row.tenant, row.id), None)
         memory.keep((row, seen.instances[key], seen.stamps[key]) for key, row in read.items())
@@ -143,29 +133,29 @@ class Attempt:
     async def _read(self, wanted: Reads) -> Found:
         sql, values = reading(wanted, lock=self._lock)
         records = await self._connection.fetch(sql, *values)
-        answer = found(records, wanted, self._seen, self._time or self._past.clock())
+        answer = found(records, wanted, self._seen, self._time or self._memory.time())
         if self._time is None:
-            self._past.tide.told(answer.now)
-        self._doubt.look_at(wanted, answer.instances)
+            self._memory.clock.told(answer.now)
+        self._uncertain.check_rows(wanted, answer.instances)
         self._time = answer.now
         self._found |= answer.instances
         self._rounds += 1
         return answer
 
 
-class ByMemory(Attempt):
+class MemoryAttempt(UnitAttempt):
     """An attempt that decides on what is known, as if no request id were.
 
     What it writes proves it, and so must prove all: when a unit changes nothing, or does not write a request
     id that it was told is new, it has to read.
     """
 
-    def __init__(self, connection: Connection, past: Past, doubt: Doubt) -> None:
-        super().__init__(connection, past, doubt, lock=False)
+    def __init__(self, connection: Connection, memory: NodeMemory, uncertain: UncertainCommit) -> None:
+        super().__init__(connection, memory, uncertain, lock=False)
         self._recalled: dict[Key, InstanceRow] = {}
         self._assumed: set[Key] = set()
 
-    async def runs(self, unit: Unit, first: Reads, known: Known) -> bool:
+    async def runs(self, unit: Unit, first: Reads, known: MemoryAnswer) -> bool:
         """Whether the unit is done; if not, nothing has happened."""
         changes = Changes()
         try:
@@ -179,16 +169,16 @@ class ByMemory(Attempt):
         except LostError as error:
             raise self._doubtful(error, changes) from error
         except Exception:  # noqa: BLE001 - if it is wrong with the truth, too, it goes wrong again
-            self._past.memory.forget(self._recalled)
+            self._memory.instances.forget(self._recalled)
             return False
         self.remember()
         return True
 
     async def _read(self, wanted: Reads) -> Found:
-        known = self._past.recall(wanted)
+        known = self._memory.recall(wanted)
         return await super()._read(wanted) if known is None else self._recall(wanted, known)
 
-    def _recall(self, wanted: Reads, known: Known) -> Found:
+    def _recall(self, wanted: Reads, known: MemoryAnswer) -> Found:
         self._time = self._time or known.now
         rows = {}
         for key, (row, version, stamp, _) in known.versions.items():
@@ -207,6 +197,6 @@ class ByMemory(Attempt):
         changed = {(row.tenant, row.id) for row in changes.updated}
         if not error.maybe_committed or not changed:
             return error
-        self._doubt.error = error
-        self._doubt.rows = {key: rows[key] for key in changed}
+        self._uncertain.error = error
+        self._uncertain.rows = {key: rows[key] for key in changed}
         return LostError(str(error))

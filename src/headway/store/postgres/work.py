@@ -1,211 +1,161 @@
-"""How a worker gets its work: the most urgent first, the tenants in turn, each item to one worker only.
-
-Work that nothing limits is claimed in one statement. Where a limit has room, the keys that are counted are
-locked first, so that the statement after that counts what is true, on however many nodes workers claim.
-"""
+"""Work on PostgreSQL: what a worker may do with what it holds, and lists of work."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
-from typing import Any, NamedTuple
+from typing import Any
 
-from headway.store.port import Claim
+from headway.store.commands import ClaimWork, HastenWork
+from headway.store.postgres.claims import WorkClaims
 from headway.store.postgres.connection import Connection
-from headway.store.postgres.query import NOW
-from headway.store.postgres.tables import WORK, listed
-from headway.store.rows import WorkRow
+from headway.store.postgres.database import Commands, PostgresDatabase, in_order, sorted_once
+from headway.store.postgres.query import NOW, Where
+from headway.store.postgres.tables import WORK, found_by_key
+from headway.store.queries import Claim, WorkQuery
+from headway.store.rows import Attempt, Key, Version, WorkRow
 
-ATTEMPTS = 5
-LOCKS = 64
-"""Keys share so few locks that a claim of any size can take all it needs."""
-LOCK_CLASS = 0x48656164
-"""Sets these locks apart from those of others in the same database."""
-
-LONGEST_PERIOD = 1_000_000_000_000
-"""Milliseconds: some thirty years, beyond which the database could not count."""
-
-PLACE = ("queue", "priority", "tenant", "slot")
-LIMITS = ("chart", "version", "affinity", "concurrency", "at_once", "rate", "rate_most", "rate_per")
-FITS = f"worker IS NULL AND due <= {NOW} AND ($5::text[] IS NULL OR handler = ANY($5::text[]))"
-SAME_PLACE = " AND ".join(f"{column} = place.{column}" for column in PLACE)
-IS_LIMITED = "(concurrency IS NOT NULL OR rate IS NOT NULL)"
-CONCURRENCY_LOCK = f"hashtext(tenant || ' at once ' || concurrency) & {LOCKS - 1}"
-RATE_LOCK = f"hashtext(tenant || ' rate ' || rate) & {LOCKS - 1}"
-IS_LOCKED = (
-    f"(concurrency IS NULL OR {CONCURRENCY_LOCK} = ANY($9::int[]))"
-    f" AND (rate IS NULL OR {RATE_LOCK} = ANY($9::int[]))"
+# A worker holds an attempt as long as its lease lasts and no next attempt has taken its place. Asked in this
+# way, whose it is does not tempt the planner to go through all that is leased.
+HELD = found_by_key(
+    WORK.name,
+    "tenant = given.tenant AND id = given.id AND attempt = given.attempt"
+    f" AND worker IS NOT DISTINCT FROM $2 AND leased_until > {NOW}",
+    given="$3::attempt_given[]",
 )
-ROOM = """
-CASE WHEN place.concurrency IS NOT NULL THEN place.at_once - (
-    SELECT count(*) FROM (
-        SELECT 1 FROM work AS leased
-        WHERE leased.tenant = place.tenant AND leased.concurrency = place.concurrency
-        AND leased.concurrency IS NOT NULL AND leased.worker IS NOT NULL
-        LIMIT greatest(place.at_once, 0)
-    ) AS leased
-) END
-"""
-# Microseconds by which a rate is ahead of its time. A rate may be ahead by as much as its whole burst.
-AHEAD = f"""
-coalesce((
-    SELECT greatest(0, extract(epoch FROM pace.free_at - {NOW}) * 1000000) FROM pace
-    WHERE pace.tenant = {{of}}.tenant AND pace.rate = {{of}}.rate
-), 0)
-"""
-PERIOD = f"(1000::numeric * least(greatest(rate_per, 1), {LONGEST_PERIOD}))"
-BURST = f"""
-CASE WHEN place.rate IS NOT NULL THEN
-    place.rate_most - div({AHEAD.format(of="place")} * place.rate_most + {PERIOD} - 1, {PERIOD})
-END
-"""
-HELD_BY_ANOTHER = f"""
-EXISTS (
-    SELECT 1 FROM lease
-    WHERE lease.tenant = place.tenant AND lease.name = place.affinity AND holder <> $2 AND until > {NOW}
-)
-"""
 
-# Steps through the index of waiting work, from one place to the next, so that a backlog costs nothing. A
-# place invites when its first item is due and nothing holds it up.
-INVITING = f"""
+LATER = f"tenant = given.tenant AND id = given.id AND attempt = given.attempt AND due > {NOW}"
+
+
+def _of_held(changes: str) -> str:
+    """The statement that changes what a worker holds, and answers with its keys."""
+    return f"""
+    WITH found AS MATERIALIZED ({HELD}), changed AS (
+        UPDATE work SET {changes} FROM found WHERE work.ctid = found.place RETURNING work.tenant, work.id
+    )
+    SELECT changed.tenant, changed.id FROM (
+        SELECT CASE WHEN (SELECT count(*) FROM changed) <> (SELECT count(*) FROM found) THEN start_over() END
+        OFFSET 0
+    ) AS checked LEFT JOIN changed ON true
+    """
+
+
+EXTEND = _of_held(f"leased_until = {NOW} + work.lease * interval '1 millisecond'")
+RELEASE = _of_held("worker = NULL, leased_until = NULL, due = coalesce($4::timestamptz, work.due)")
+CHECKPOINT = _of_held("checkpoint = $4")
+# What a worker claims meanwhile is its own: the row is looked at again when its lock is free.
+HASTEN = f"""
+WITH found AS MATERIALIZED ({found_by_key(WORK.name, LATER, given="$2::attempt_given[]")})
+UPDATE work SET due = {NOW} FROM found
+WHERE work.ctid = found.place AND work.worker IS NULL AND work.due > {NOW}
+RETURNING work.tenant, work.id
+"""
+EXPIRED = f"""
+{WORK.select} WHERE worker IS NOT NULL AND leased_until <= {NOW}
+AND (chart, version) IN (SELECT chart, version FROM unnest($3::chart_version_given[]))
+ORDER BY leased_until, tenant, id LIMIT $2
+"""
+# From place to place through the index of waiting work, and in each to the first that is not due yet.
+NEXT = f"""
 WITH RECURSIVE place AS (
-    SELECT first.* FROM unnest($3::text[]) AS wanted (queue) CROSS JOIN LATERAL (
-        SELECT {listed(PLACE + LIMITS)} FROM work WHERE worker IS NULL AND queue = wanted.queue
-        ORDER BY priority, tenant, slot LIMIT 1
-    ) AS first
+    (
+        SELECT queue, priority, tenant, slot FROM work WHERE worker IS NULL
+        ORDER BY queue, priority, tenant, slot LIMIT 1
+    )
     UNION ALL
     SELECT next.* FROM place CROSS JOIN LATERAL (
-        SELECT {listed(PLACE + LIMITS)} FROM work WHERE worker IS NULL AND queue = place.queue
-        AND (priority, tenant, slot) > (place.priority, place.tenant, place.slot)
-        ORDER BY priority, tenant, slot LIMIT 1
+        SELECT queue, priority, tenant, slot FROM work WHERE worker IS NULL
+        AND (queue, priority, tenant, slot) > (place.queue, place.priority, place.tenant, place.slot)
+        ORDER BY queue, priority, tenant, slot LIMIT 1
     ) AS next
-), measured AS MATERIALIZED (
-    SELECT *, {ROOM} AS room, {BURST} AS burst FROM place
-    WHERE ($4::text[] IS NULL OR tenant = ANY($4::text[]))
-    AND (chart, version) IN (SELECT chart, version FROM unnest($8::chart_version_given[]))
-    AND (affinity IS NULL OR NOT {HELD_BY_ANOTHER}){{only}}
-), inviting AS MATERIALIZED (
-    SELECT place.*, tenant <= $7::text AS served,
-        row_number() OVER (PARTITION BY priority, tenant ORDER BY first.due) AS nth
-    FROM measured AS place CROSS JOIN LATERAL (
-        SELECT due FROM work WHERE {SAME_PLACE} AND {FITS} ORDER BY due, id LIMIT 1
-    ) AS first
-    WHERE coalesce(room > 0, true) AND coalesce(burst > 0, true)
-    ORDER BY priority DESC, nth, served, tenant LIMIT $6::bigint
-)"""
-ITEMS = f"""
-SELECT item.*, served, {{more}} FROM inviting AS place CROSS JOIN LATERAL (
-    SELECT ctid AS location, priority, tenant, due, id FROM work
-    WHERE {SAME_PLACE} AND {FITS} ORDER BY due, id LIMIT {{most}}
-) AS item
-"""
-TURN = "row_number() OVER (PARTITION BY priority, tenant ORDER BY due, id) AS turn"
-NUMBERS = """
-room, row_number() OVER (
-    PARTITION BY item.tenant, place.concurrency ORDER BY item.priority DESC, item.due, item.id
-) AS at_once, burst, row_number() OVER (
-    PARTITION BY item.tenant, place.rate ORDER BY item.priority DESC, item.due, item.id
-) AS started
-"""
-# What another worker is about to take is passed over.
-LEASE = f"""
-chosen AS MATERIALIZED (
-    SELECT waiting.* FROM waiting JOIN work ON work.ctid = waiting.location WHERE work.worker IS NULL
-    ORDER BY waiting.priority DESC, waiting.turn, waiting.served, waiting.tenant
-    LIMIT $6::bigint FOR UPDATE OF work SKIP LOCKED
-), leased AS (
-    UPDATE work SET worker = $2, started_at = {NOW},
-        leased_until = {NOW} + work.lease * interval '1 millisecond'
-    FROM chosen WHERE work.ctid = chosen.location
-    RETURNING {listed(WORK.columns, "work.")}, chosen.turn, chosen.served
-)"""
-ANSWER = f"""
-SELECT total.*, {listed(WORK.columns, "leased.")}
-FROM (SELECT (SELECT count(*) FROM waiting), {{locks}}) AS total
-LEFT JOIN leased ON true ORDER BY leased.priority DESC, leased.turn, leased.served, leased.tenant
-"""
-LOCKS_NEEDED = f"""(
-    SELECT array_agg(DISTINCT lock) FROM inviting CROSS JOIN LATERAL (
-        VALUES ({CONCURRENCY_LOCK}), ({RATE_LOCK})
-    ) AS needed (lock) WHERE lock IS NOT NULL
-)"""
-
-# As long as a place that is limited invites, nothing is claimed: it may come before the others.
-CLAIM = f"""
-{INVITING.format(only="")}, waiting AS MATERIALIZED (
-    SELECT *, {TURN} FROM (
-        {ITEMS.format(more="slot", most="$6::bigint")}
-        WHERE NOT EXISTS (SELECT 1 FROM inviting WHERE {IS_LIMITED})
-    ) AS item
-), {LEASE}
-{ANSWER.format(locks=LOCKS_NEEDED)}
-"""
-# The items of a key are numbered across all its places; those beyond its room stay.
-CLAIM_LIMITED = f"""
-{INVITING.format(only=f" AND {IS_LOCKED}")}, candidate AS (
-    {ITEMS.format(more=NUMBERS, most="least($6::bigint, room, burst::bigint)")}
-), waiting AS MATERIALIZED (
-    SELECT *, {TURN} FROM candidate
-    WHERE coalesce(at_once <= room, true) AND coalesce(started <= burst, true)
-), {LEASE}, paced AS (
-    INSERT INTO pace (tenant, rate, free_at)
-    SELECT tenant, rate, {NOW} + interval '1 microsecond'
-        * ({AHEAD.format(of="leased")} + ceil(sum({PERIOD} / greatest(rate_most, 1))))
-    FROM leased WHERE rate IS NOT NULL GROUP BY tenant, rate
-    ON CONFLICT (tenant, rate) DO UPDATE SET free_at = excluded.free_at
 )
-{ANSWER.format(locks="NULL::int[]")}
+SELECT least(
+    (
+        SELECT min(later.due) FROM place CROSS JOIN LATERAL (
+            SELECT due FROM work WHERE worker IS NULL AND queue = place.queue AND priority = place.priority
+            AND tenant = place.tenant AND slot = place.slot AND due > {NOW} ORDER BY due LIMIT 1
+        ) AS later
+    ),
+    (
+        SELECT leased_until FROM work WHERE worker IS NOT NULL AND leased_until > {NOW}
+        ORDER BY leased_until LIMIT 1
+    )
+)
 """
-LOCK = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, lock) FROM unnest($1::int[]) AS lock"
 
 
-class Round(NamedTuple):
-    """What one look has brought: how many items waited, what was leased, and the locks it takes to go on."""
+class PostgresWork:
+    """The work items of a database."""
 
-    waiting: int
-    rows: list[WorkRow]
-    locks: list[int]
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        self._claims = claims = WorkClaims()
+        self.commands: Commands = {
+            ClaimWork: lambda held, given: claims.claim(held, given.claim, database.time()),
+            HastenWork: self._hasten,
+        }
+
+    async def claim(self, claim: Claim) -> Sequence[WorkRow]:
+        """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
+        rows = await self._database.on_connection(
+            lambda connection: self._claims.claim(connection, claim, self._database.time())
+        )
+        if rows and rows[-1].started_at:
+            self._database.memory.clock.reached(rows[-1].started_at)
+        return rows
+
+    async def extend(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend leases of a worker; returns the keys of the items that it still holds."""
+        return await self._change(EXTEND, worker, items)
+
+    async def release(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand back items that a worker holds, claimable from `due` on; returns the keys of those it held."""
+        return await self._change(RELEASE, worker, items, due)
+
+    async def hasten(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Make items due now that nobody holds and that are due later; returns their keys."""
+        return await self._database.changed_keys(items, HASTEN, self._database.time(), sorted_once(items))
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep the progress of an attempt, for it and later ones; False if the lease is lost."""
+        return bool(await self._change(CHECKPOINT, worker, [item], data))
+
+    async def expired(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
+        """Items of instances of these versions whose lease has run out, the longest first."""
+        return await self._database.rows(WORK, EXPIRED, self._database.time(), limit, [*versions])
+
+    async def next(self) -> datetime | None:
+        """When the next item becomes due or the next lease runs out."""
+        [(due,)] = await self._database.fetch(NEXT, self._database.time())
+        return due  # type: ignore[no-any-return]  # what the statement answers
+
+    async def page(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work, by id."""
+        sql, values = page_of_work(query)
+        return await self._database.rows(WORK, sql, *values)
+
+    async def _change(self, sql: str, worker: str, items: Sequence[Attempt], *values: Any) -> list[Key]:
+        """Change the items that a worker holds; returns their keys."""
+        return await self._database.changed_keys(
+            items, sql, self._database.time(), worker, sorted_once(items), *values
+        )
+
+    async def _hasten(self, connection: Connection, command: HastenWork) -> list[Key]:
+        values = (self._database.time(), sorted_once(command.items))
+        return in_order(command.items, await connection.fetch(HASTEN, *values))
 
 
-class Desk:
-    """Hands work out, and remembers whose turn it was so that no tenant is passed over."""
-
-    def __init__(self) -> None:
-        self._served = ""
-
-    async def claim(self, connection: Connection, claim: Claim, now: datetime | None) -> list[WorkRow]:
-        """Lease what is due; looks again when others were quicker, or a limit left room for others."""
-        claimed: list[WorkRow] = []
-        for _ in range(ATTEMPTS):
-            wanted = self._wanted(claim, claim.limit - len(claimed), now)
-            found = await _look(connection, wanted)
-            if limited := bool(found.locks):
-                found = await _look_under_locks(connection, wanted, found.locks)
-            if found.rows:
-                claimed += found.rows
-                self._served = found.rows[-1].tenant
-            if len(claimed) == claim.limit or found.waiting == (0 if limited else len(found.rows)):
-                break
-        return claimed
-
-    def _wanted(self, claim: Claim, room: int, now: datetime | None) -> tuple[object, ...]:
-        queues = [*dict.fromkeys(claim.queues)]
-        tenants, handlers = claim.tenants or None, claim.handlers or None
-        return (now, claim.worker, queues, tenants, handlers, room, self._served, [*claim.versions])
-
-
-async def _look(connection: Connection, wanted: tuple[object, ...]) -> Round:
-    return _round(await connection.fetch(CLAIM, *wanted, writes=True))
-
-
-async def _look_under_locks(connection: Connection, wanted: tuple[object, ...], locks: list[int]) -> Round:
-    async with connection.transaction():
-        await connection.fetch(LOCK, sorted(locks))
-        return _round(await connection.fetch(CLAIM_LIMITED, *wanted, locks))
-
-
-def _round(records: Sequence[Sequence[Any]]) -> Round:
-    waiting, locks, *_ = records[0]
-    rows = WORK.rows(columns for _, _, *columns in records if columns[0] is not None)
-    return Round(waiting, rows, locks or [])
+def page_of_work(query: WorkQuery) -> tuple[str, list[Any]]:
+    """The statement for the filters that are set."""
+    where = Where()
+    where.equal(tenant=query.tenant, queue=query.queue)
+    if query.ids is not None:
+        where.add("id = ANY({}::text[])", query.ids)
+    if query.leased is not None:
+        where.add(f"worker IS {'NOT ' if query.leased else ''}NULL")
+    if query.after is not None:
+        where.add("id > {}", query.after)
+    limit = where.bind(query.limit)
+    return f"{WORK.select} {where} ORDER BY id LIMIT {limit}", where.values

@@ -9,7 +9,6 @@ from itertools import compress
 from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
-from headway.store.port import Changes
 from headway.store.postgres.asks import (
     CHANGE_ASK,
     FIND_ASK,
@@ -21,8 +20,8 @@ from headway.store.postgres.asks import (
     audience_gone,
     audience_of,
 )
-from headway.store.postgres.memory import Version
-from headway.store.postgres.reads import Seen
+from headway.store.postgres.memory import RowVersion
+from headway.store.postgres.reads import ReadVersions
 from headway.store.postgres.tables import (
     ASK,
     COUNTER,
@@ -39,12 +38,13 @@ from headway.store.postgres.tables import (
     found_by_key,
 )
 from headway.store.rows import InstanceRow
+from headway.store.unit import Changes
 
 STATEMENTS_KEPT = 256
 LISTS = tuple(name for name in Changes.__struct_fields__ if name not in {"stays", "refused"})
 
 Values = list[tuple[Any, ...]]
-Given = Callable[[Changes, Seen], Values]
+Given = Callable[[Changes, ReadVersions], Values]
 
 
 class Write(NamedTuple):
@@ -114,22 +114,22 @@ def _keep(table: Table[Any], strength: str) -> str:
     )
 
 
-def _moves(changes: Changes, seen: Seen) -> Values:
+def _moves(changes: Changes, seen: ReadVersions) -> Values:
     latest = {(row.tenant, row.id): row for row in changes.updated}
     return [(*seen.instances[key], *key, *_moved(latest[key])) for key in sorted(latest)]
 
 
-def _instances_kept(changes: Changes, seen: Seen) -> Values:
+def _instances_kept(changes: Changes, seen: ReadVersions) -> Values:
     """What was seen and stays: the decision rests on it."""
     moved = {(row.tenant, row.id) for row in changes.updated}
     return [(*seen.instances[key], *key) for key in sorted(seen.instances.keys() - moved)]
 
 
-def _counters_kept(_changes: Changes, seen: Seen) -> Values:
+def _counters_kept(_changes: Changes, seen: ReadVersions) -> Values:
     return [(*version, *key) for key, version in sorted(seen.counters.items()) if version]
 
 
-def _counters(changes: Changes, seen: Seen, *, new: bool) -> Values:
+def _counters(changes: Changes, seen: ReadVersions, *, new: bool) -> Values:
     """Counts; a counter that was not there when the unit looked must still not be there."""
     return [
         (*key, delta)
@@ -138,14 +138,14 @@ def _counters(changes: Changes, seen: Seen, *, new: bool) -> Values:
     ]
 
 
-def _records(changes: Changes, seen: Seen, *, new: bool) -> Values:
+def _records(changes: Changes, seen: ReadVersions, *, new: bool) -> Values:
     latest = {(row.tenant, row.kind, row.key): row for row in changes.records}
     return RECORD.values(
         row for key, row in sorted(latest.items()) if (seen.records.get(key, ()) is None) is new
     )
 
 
-def _records_kept(changes: Changes, seen: Seen) -> Values:
+def _records_kept(changes: Changes, seen: ReadVersions) -> Values:
     changed = {(row.tenant, row.kind, row.key) for row in changes.records}
     return [(*version, *key) for key, version in sorted(seen.records.items()) if version and key in changed]
 
@@ -163,7 +163,7 @@ def _in_order(table: Table[Any], name: str) -> Given:
 def _staying(table: Table[Any], name: str) -> Given:
     """The last row for each key, without those taken back in the same unit."""
 
-    def values(changes: Changes, _: Seen) -> Values:
+    def values(changes: Changes, _: ReadVersions) -> Values:
         latest = {(row.tenant, row.id): row for row in getattr(changes, name)}
         gone = {*getattr(changes, f"{name}_gone")}
         return table.values(latest[key] for key in sorted(latest.keys() - gone))
@@ -171,7 +171,7 @@ def _staying(table: Table[Any], name: str) -> Given:
     return values
 
 
-def _work_versions(changes: Changes, _: Seen) -> Values:
+def _work_versions(changes: Changes, _: ReadVersions) -> Values:
     """The last version for each item, without those that are written or taken back in the same unit."""
     latest = {(each.tenant, each.id): each.version for each in changes.work_versions}
     others = {(row.tenant, row.id) for row in changes.work} | {*changes.work_gone}
@@ -228,7 +228,7 @@ def is_nothing(changes: Changes) -> bool:
     return not any(_lists(changes))
 
 
-def writing(changes: Changes, seen: Seen, now: datetime) -> tuple[str, list[Any]]:
+def writing(changes: Changes, seen: ReadVersions, now: datetime) -> tuple[str, list[Any]]:
     """The statement that writes all changes or raises a serialization failure, and its parameters."""
     filled = tuple(compress(LISTS, _lists(changes)))
     names, lists = [], []
@@ -247,10 +247,10 @@ def _concerned(filled: tuple[str, ...]) -> tuple[str, ...]:
     )
 
 
-def written(changes: Changes, seen: Seen, answer: Any) -> list[tuple[InstanceRow, Version, int]]:
+def written(changes: Changes, seen: ReadVersions, answer: Any) -> list[tuple[InstanceRow, RowVersion, int]]:
     """The versions of instances that a statement has written, by its answer."""
     writer, stamp = answer["writer"], answer["stamp"]
-    versions: list[tuple[InstanceRow, Version, int]] = []
+    versions: list[tuple[InstanceRow, RowVersion, int]] = []
     if changes.updated:
         rows = {seen.instances[row.tenant, row.id][0]: row for row in changes.updated}
         places = zip(answer["moved_from"], answer["moved_to"], strict=True)

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from heapq import merge
 from itertools import groupby, islice
 from typing import Any
 
 from headway.codec import encode
-from headway.store.port import AskQuery
+from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow, Key
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import ASK, to_time
 
 # A delegated ask is for that person alone. No role can pass for a person.
@@ -55,6 +56,33 @@ CASE WHEN delegated_to IS NOT NULL THEN delegated_to IS :person ELSE EXISTS (
     SELECT 1 FROM json_each(roles) AS role WHERE role.value IN (SELECT value FROM json_each(:roles))
 ) END
 """
+PRUNE_OPEN_ASKS = """
+DELETE FROM ask INDEXED BY ask_open_by_instance WHERE tenant = ? AND instance = ? AND closed_at IS NULL
+"""
+PRUNE_CLOSED_ASKS = """
+DELETE FROM ask INDEXED BY ask_closed_by_instance WHERE tenant = ? AND instance = ? AND closed_at IS NOT NULL
+"""
+ASKS_OF_INSTANCE_GONE = (HIDE_ASKS_OF_INSTANCE, PRUNE_OPEN_ASKS, PRUNE_CLOSED_ASKS)
+"""The statements that delete the asks of an instance; each takes its key."""
+
+
+class SqliteAsks:
+    """The asks of a database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def get(self, key: Key) -> AskRow | None:
+        """One ask, open or closed."""
+        return await self._database.row(ASK, key)
+
+    async def page(self, query: AskQuery) -> Sequence[AskRow]:
+        """A page of asks, the oldest first."""
+        return await self._database.read(lambda held: list_asks(held, query))
+
+    async def misfiled(self, limit: int) -> Sequence[Key]:
+        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        return [(tenant, ask) for tenant, ask in await self._database.fetch(MISFILED, (limit,))]
 
 
 def key_of(row: AskRow | AskChange | AskClosing) -> Key:

@@ -1,4 +1,4 @@
-"""The limits of work: how many at once, how many in a time, and who holds what it needs."""
+"""How workers claim work on SQLite: by priority, the tenants in turn, within the limits of each item."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from headway.codec import decode, encode
-from headway.store.port import Claim, Version
-from headway.store.rows import WorkRow
+from headway.store.queries import Claim
+from headway.store.rows import Version, WorkRow
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.tables import WORK, from_time, place_of
 
@@ -188,7 +188,7 @@ class Place(NamedTuple):
     limits: Limits
 
 
-class Desk:
+class WorkClaims:
     """Hands work out, and remembers whose turn it was so that nobody is passed over."""
 
     def __init__(self) -> None:

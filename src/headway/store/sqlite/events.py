@@ -10,9 +10,10 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Any
 
-from headway.store.port import EventPage, EventQuery
+from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, LiveRow, LogRow
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import HISTORY, MESSAGE
 
 WINDOW = 1_000
@@ -52,6 +53,26 @@ WINDOW_OF_MESSAGES = "SELECT line, position FROM outbox WHERE position > ? ORDER
 cursor_of = attrgetter("cursor")
 
 
+class SqliteEvents:
+    """The log of a database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def page(self, query: EventQuery) -> EventPage:
+        """Events from a cursor on, in the order of commits."""
+        return await self._database.read_at_once(lambda seen: read_events(seen, query))
+
+    async def last(self) -> Cursor:
+        """The cursor from which to read the events that are committed from now on."""
+        return await self._database.read(last_event)
+
+    async def forgotten(self) -> Cursor:
+        """The cursor up to which the log has gaps because something was pruned."""
+        found = await self._database.fetch(FORGOTTEN)
+        return Cursor(*found[0]) if found else Cursor()
+
+
 def read_events(connection: Connection, query: EventQuery) -> EventPage:
     """A page of events; belongs in a snapshot."""
     end = max(query.after, last_event(connection))
@@ -82,12 +103,6 @@ def last_event(connection: Connection) -> Cursor:
     """From where to read what comes from now on."""
     found = dict(connection.fetch(LAST_EVENT))
     return Cursor(0, found.get("history", 0), found.get("outbox", 0))
-
-
-def forgotten(connection: Connection) -> Cursor:
-    """Up to where something was pruned."""
-    found = connection.fetch(FORGOTTEN)
-    return Cursor(*found[0]) if found else Cursor()
 
 
 def forgetting(last: str) -> str:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
-from headway.store.keys import KeyNoteQuery, KeyQuery
+from headway.store.commands import AddKey, ChangeKey
+from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.database import Commands, SqliteDatabase
 from headway.store.sqlite.tables import Table, to_time
-
-T = TypeVar("T")
 
 KEY = Table("api_key", KeyRow, key=("id",))
 NOTE = Table("key_note", KeyNoteRow, key=("tenant", "key", "at", "what"))
@@ -40,36 +40,33 @@ DELETE FROM key_note WHERE (tenant, key, at, what) IN (
 THE_END = (2**63 - 1, "")
 
 
-class Call(Protocol):
-    """Runs a job on a connection."""
-
-    def __call__(self, job: Callable[[Connection], T], /) -> Awaitable[T]:
-        """The job's answer."""
-
-
 class SqliteKeys:
-    """Keeps keys in the database of a store, by its ways to read and to write."""
+    """The API keys of a database."""
 
-    def __init__(self, read: Call, write: Call, now: Callable[[], datetime]) -> None:
-        self._read, self._write, self._now = read, write, now
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self.commands: Commands = {
+            AddKey: lambda held, given: add_key(held, given.key, given.note),
+            ChangeKey: lambda held, given: change_key(held, given.key, given.note, given.was),
+        }
 
     async def find(self, key: str) -> tuple[datetime, KeyRow | None]:
         """The store's time, and the key of an id."""
-        found = await self._read(lambda held: held.fetch(KEY.select_one, (key,)))
-        return self._now(), next(iter(KEY.rows(found)), None)
+        found = await self._database.row(KEY, (key,))
+        return self._database.now(), found
 
     async def list(self, query: KeyQuery) -> Sequence[KeyRow]:
         """A page of keys."""
         values = {"tenant": query.tenant, "after": query.after, "limit": query.limit}
-        return KEY.rows(await self._read(lambda held: held.fetch(_page(query), values)))
+        return await self._database.rows(KEY, _page(query), values)
 
     async def add(self, key: KeyRow, note: KeyNoteRow) -> None:
         """Store a new key, and a note of it."""
-        await self._write(lambda held: add_key(held, key, note))
+        await self._database.write(lambda held: add_key(held, key, note))
 
     async def change(self, key: KeyRow, note: KeyNoteRow, *, was: str) -> bool:
         """Give a key its new secrets and times, while it has the secret it `was` and is not revoked."""
-        return await self._write(lambda held: change_key(held, key, note, was))
+        return await self._database.write(lambda held: change_key(held, key, note, was))
 
     async def note(self, notes: Sequence[KeyNoteRow], used: Mapping[str, datetime]) -> None:
         """Add notes to those of the same key, time and kind, and when keys were used last."""
@@ -78,17 +75,17 @@ class SqliteKeys:
             connection.write(ADD_NOTE, [*map(NOTE.values, notes)])
             connection.write(USED, [(to_time(at), key) for key, at in used.items()])
 
-        await self._write(job)
+        await self._database.write(job)
 
     async def notes(self, query: KeyNoteQuery) -> Sequence[KeyNoteRow]:
         """A page of notes."""
         before = THE_END if query.before is None else (to_time(query.before[0]), query.before[1])
         values = (query.tenant, query.key, *before, query.limit)
-        return NOTE.rows(await self._read(lambda held: held.fetch(PAGE_OF_NOTES, values)))
+        return await self._database.rows(NOTE, PAGE_OF_NOTES, values)
 
     async def prune_notes(self, before: datetime, limit: int) -> int:
         """Delete notes from before a time; answers how many."""
-        return await self._write(lambda held: held.write(PRUNE, [(to_time(before), limit)]))
+        return await self._database.write(lambda held: held.write(PRUNE, [(to_time(before), limit)]))
 
 
 def add_key(connection: Connection, key: KeyRow, note: KeyNoteRow) -> bool:

@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headway.codec import encode, replace
-from headway.store.port import LetterQuery, Settlement
+from headway.store.commands import DiscardLetters, RedriveLetters
+from headway.store.queries import LetterPlace, LetterQuery, Settlement
 from headway.store.rows import LetterRow
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.database import Commands, SqliteDatabase
 from headway.store.sqlite.tables import LETTER
 
 Line = tuple[str, str, str]
@@ -73,6 +75,40 @@ WHERE dead = :dead AND position > :after AND position <= :until
 THE_LAST = 2**63 - 1
 MOST_CHARACTERS = 64 * 1024 * 1024
 """Letters to be tried are read up to the one that makes their data as large as this."""
+
+
+class SqliteLetters:
+    """The letters of a database."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self.commands: Commands = {
+            RedriveLetters: lambda held, given: redrive(held, given.query, database.time()),
+            DiscardLetters: lambda held, given: discard(held, given.query),
+        }
+
+    async def page(self, query: LetterQuery) -> Sequence[LetterRow]:
+        """A page of letters; without a destination, all letters of a message are on one page."""
+        return await self._database.read_at_once(
+            lambda held: list_letters(held, query, self._database.time())
+        )
+
+    async def waiting(self, destination: str, after: LetterPlace, limit: int) -> Sequence[LetterPlace]:
+        """The places of a destination's letters that are not dead, in the order of places."""
+        found = await self._database.fetch(WAITING, (destination, *after[:3], limit))
+        return [LetterPlace(*each) for each in found]
+
+    async def behind(self, heads: Sequence[LetterRow], each: int) -> Sequence[LetterRow]:
+        """The letters behind others of their instance and destination: up to `each` of each, in order."""
+        return await self._database.read_at_once(lambda held: behind(held, heads, each))
+
+    async def redrive(self, query: LetterQuery) -> int:
+        """Make dead letters due now, with all their attempts; returns how many."""
+        return await self._database.write(lambda held: redrive(held, query, self._database.time()))
+
+    async def discard(self, query: LetterQuery) -> int:
+        """Delete dead letters, or with `dead=False` those that are not dead; returns how many."""
+        return await self._database.write(lambda held: discard(held, query))
 
 
 def settle_letters(connection: Connection, settlement: Settlement) -> None:

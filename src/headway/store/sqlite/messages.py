@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from headway.codec import decode, encode
-from headway.store.port import MessagePage, MessageQuery, Settlement
+from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor
 from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.database import SqliteDatabase
+from headway.store.sqlite.events import forgetting
 from headway.store.sqlite.leases import is_held
 from headway.store.sqlite.letters import settle_letters
-from headway.store.sqlite.tables import MESSAGE
+from headway.store.sqlite.tables import MESSAGE, to_time
 
 MOST_CHARACTERS = 64 * 1024 * 1024
 """No more data is looked at for a page than this, and one message."""
@@ -46,6 +50,56 @@ MOVE_CONSUMER = (
     "INSERT INTO consumer (name, stamp, position) VALUES (?, ?, ?)"
     " ON CONFLICT (name) DO UPDATE SET stamp = excluded.stamp, position = excluded.position"
 )
+# Messages stand in the order of time, but for a clock that was set back: one that is too young ends the turn.
+OLD_MESSAGES = """
+SELECT position FROM (
+    SELECT position, at FROM outbox
+    WHERE position <= coalesce((SELECT min(position) FROM consumer), 9223372036854775807)
+    ORDER BY position LIMIT ?2
+) WHERE at < ?1
+"""
+PRUNE_MESSAGES = f"DELETE FROM outbox WHERE position IN ({OLD_MESSAGES})"
+# Later messages never stand before earlier ones, so the last of them has the last line, too.
+FORGET_MESSAGES = forgetting(
+    f"""
+SELECT line, position FROM (
+    SELECT line, max(position) AS position FROM outbox WHERE kind = 'live' AND position IN ({OLD_MESSAGES})
+) WHERE position IS NOT NULL
+"""
+)
+
+
+class SqliteMessages:
+    """The messages of a database and their consumers."""
+
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+
+    async def page(self, query: MessageQuery) -> MessagePage:
+        """Messages from a cursor on, in the order they were committed."""
+        return await self._database.read(lambda held: read_messages(held, query))
+
+    async def last(self) -> Cursor:
+        """The cursor from which to read what is committed from now on."""
+        [(position,)] = await self._database.fetch(LAST_MESSAGE)
+        return Cursor(0, position or 0)
+
+    async def consumer(self, name: str) -> Cursor | None:
+        """How far a consumer has read; None if it has not settled anything."""
+        found = await self._database.fetch(CONSUMER, (name,))
+        return Cursor(*found[0]) if found else None
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """Write what a consumer has done; False, and nothing is written, if it has lost its lease."""
+        return await self._database.write(lambda held: settle(held, settlement, self._database.time()))
+
+    async def retire(self, consumer: str) -> bool:
+        """Delete a consumer and its letters; False if somebody holds its lease."""
+        return await self._database.write(lambda held: retire(held, consumer, self._database.time()))
+
+    async def prune(self, before: datetime, limit: int) -> int:
+        """Delete messages from before a time that all consumers have read; returns how many."""
+        return await self._database.write(lambda held: prune_read(held, to_time(before), limit))
 
 
 def read_messages(connection: Connection, query: MessageQuery) -> MessagePage:
@@ -61,18 +115,6 @@ def read_messages(connection: Connection, query: MessageQuery) -> MessagePage:
     bound = {"after": after, "last": last, "kinds": kinds, "tenant": query.tenant}
     [(page,)] = connection.fetch(PAGE, bound)
     return MessagePage(MESSAGE.rows(decode(list[Stored], page)), Cursor(0, last), fits and count < limit)
-
-
-def last_message(connection: Connection) -> Cursor:
-    """From where to read what comes from now on."""
-    [(position,)] = connection.fetch(LAST_MESSAGE)
-    return Cursor(0, position or 0)
-
-
-def find_consumer(connection: Connection, name: str) -> Cursor | None:
-    """How far a consumer has come."""
-    found = connection.fetch(CONSUMER, (name,))
-    return Cursor(*found[0]) if found else None
 
 
 def retire(connection: Connection, name: str, now: int) -> bool:
@@ -91,3 +133,9 @@ def settle(connection: Connection, settlement: Settlement, now: int) -> bool:
     connection.write(MOVE_CONSUMER, [(settlement.consumer, *settlement.cursor[:2])])
     settle_letters(connection, settlement)
     return True
+
+
+def prune_read(connection: Connection, before: int, limit: int) -> int:
+    """Delete messages that all consumers are past, from before a time."""
+    connection.write(FORGET_MESSAGES, [(before, limit)])
+    return connection.write(PRUNE_MESSAGES, [(before, limit)])

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from headway.codec import encode
 from headway.errors import StoreError
-from headway.store.port import Changes, Command, Found, Reads, Unit
-from headway.store.rows import InstanceRow, RequestRow, WorkRow
+from headway.store.rows import InstanceRow, WorkRow
 from headway.store.sqlite.asks import (
     CHANGE_ASK,
     CLOSE_ASK,
@@ -21,6 +19,8 @@ from headway.store.sqlite.asks import (
     key_of,
 )
 from headway.store.sqlite.connection import ConflictError, Connection
+from headway.store.sqlite.database import Commands, look_up
+from headway.store.sqlite.requests import write_requests
 from headway.store.sqlite.tables import (
     ASK,
     COUNTER,
@@ -31,16 +31,13 @@ from headway.store.sqlite.tables import (
     REQUEST,
     TIMER,
     WORK,
-    Row,
-    Table,
     place_of,
     to_time,
 )
 from headway.store.sqlite.work import SET_VERSION
+from headway.store.unit import Changes, Found, Reads, Unit
 
 ATTEMPTS = 8
-FEW_KEYS = 8
-"""Up to here one look-up for each key is faster than one statement for all of them."""
 
 
 class Write(NamedTuple):
@@ -62,7 +59,6 @@ PUT_WORK = WORK.upsert_keeping("checkpoint")
 # The step's own lines are written before it, so it comes after them in the log of events.
 LAST_LINE = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'history'), 0)"
 PUT_MESSAGE = f"{MESSAGE.insert.removesuffix('?)')}{LAST_LINE})"
-RENEW_REQUEST = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 
 # What is set and taken back in the same unit is gone, and what is asked and answered in it is closed.
 WRITES = (
@@ -88,15 +84,11 @@ WRITES = (
 lists_of = attrgetter(*(write.changes for write in WRITES))
 
 
-Run = Callable[[Connection, Command], Any]
-"""Runs a command in the transaction of a unit."""
-
-
-def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime], run: Run) -> None:
+def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime], commands: Commands) -> None:
     """Run a unit; starts over when it collides with what is there, but not for ever."""
     for _ in range(ATTEMPTS):
         try:
-            connection.transaction(lambda held: _decide_and_write(held, unit, now(), run))
+            connection.transaction(lambda held: _decide_and_write(held, unit, now(), commands))
         except ConflictError as error:
             conflict = error
         else:
@@ -106,11 +98,11 @@ def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime], ru
     ) from conflict
 
 
-def _decide_and_write(connection: Connection, unit: Unit, now: datetime, run: Run) -> None:
+def _decide_and_write(connection: Connection, unit: Unit, now: datetime, commands: Commands) -> None:
     wanted: Reads | None = unit.begin()
     while wanted is not None:
         found = _read(connection, wanted, now)
-        found.results = [run(connection, command) for command in wanted.commands]
+        found.results = [commands[type(command)](connection, command) for command in wanted.commands]
         wanted = unit.take(found)
     _write(connection, unit.changes(), now)
 
@@ -129,15 +121,6 @@ def _read(connection: Connection, wanted: Reads, now: datetime) -> Found:
     return found
 
 
-def look_up(connection: Connection, table: Table[Row], keys: Collection[tuple[str, ...]]) -> list[Row]:
-    """The rows of these keys that there are."""
-    if not keys:
-        return []
-    if len(keys) > FEW_KEYS:
-        return table.rows(connection.fetch(table.select_some, (encode([*keys]).decode(),)))
-    return table.rows(row for key in keys for row in connection.fetch(table.select_one, key))
-
-
 def _write(connection: Connection, changes: Changes, now: datetime) -> None:
     if changes.work:
         _write_work(connection, changes.work, now)
@@ -149,7 +132,7 @@ def _write(connection: Connection, changes: Changes, now: datetime) -> None:
     if changes.counters:
         connection.write(COUNT, [(*key, by) for key, by in changes.counters.items()])
     if changes.requests:
-        _write_requests(connection, changes.requests, to_time(now))
+        write_requests(connection, changes.requests, to_time(now))
 
 
 def _move(connection: Connection, rows: Sequence[InstanceRow]) -> None:
@@ -166,10 +149,3 @@ def _write_work(connection: Connection, work: Sequence[WorkRow], now: datetime) 
     """Keep work; what is due already can be claimed at once."""
     rows = [[*WORK.values(row), place_of(row) if row.due <= now else None] for row in work]
     connection.write(PUT_WORK, rows)
-
-
-def _write_requests(connection: Connection, requests: Sequence[RequestRow], now: int) -> None:
-    """Keep answers; one that has expired but is still there gives way."""
-    rows = [(*REQUEST.values(row), now) for row in requests]
-    if connection.write(RENEW_REQUEST, rows) != len(rows):
-        raise ConflictError("a request id has got an answer meanwhile")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from datetime import datetime
 
 from headway.codec import encode
-from headway.store.port import Attempt, WorkQuery
-from headway.store.rows import Key, WorkRow
+from headway.store.commands import ClaimWork, HastenWork
+from headway.store.queries import Claim, WorkQuery
+from headway.store.rows import Attempt, Key, Version, WorkRow
+from headway.store.sqlite.claims import WorkClaims
 from headway.store.sqlite.connection import Connection
-from headway.store.sqlite.tables import WORK
+from headway.store.sqlite.database import Commands, SqliteDatabase
+from headway.store.sqlite.tables import WORK, from_time, to_time
 
 HELD = """
 WHERE tenant = :tenant AND id = :id AND attempt = :attempt AND worker = :worker AND leased_until > :now
@@ -27,12 +31,12 @@ RETURNING tenant, id
 # Where it waits depends on its version: it gets its place anew when somebody claims.
 SET_VERSION = "UPDATE work SET version = ?3, place = NULL WHERE tenant = ?1 AND id = ?2"
 CHECKPOINT = f"UPDATE work SET checkpoint = :data {HELD}"
-EXPIRED_WORK = f"""
+EXPIRED = f"""
 {WORK.select} WHERE worker IS NOT NULL AND leased_until <= ?
 AND json_array(chart, version) IN (SELECT value FROM json_each(?))
 ORDER BY leased_until, tenant, id LIMIT ?
 """
-NEXT_WORK = """
+NEXT = """
 SELECT min(at) FROM (
     SELECT min(due) AS at FROM work INDEXED BY work_for_later
     WHERE worker IS NULL AND place IS NULL AND due > :now
@@ -47,33 +51,62 @@ FILTERS = {
 }
 
 
-def extend(connection: Connection, worker: str, items: Sequence[Attempt], now: int) -> list[Key]:
-    """Extend the leases that a worker still holds; belongs in a transaction."""
-    return [item[:2] for item in items if _changed(connection, EXTEND, worker, item, now=now)]
+class SqliteWork:
+    """The work items of a database."""
 
+    def __init__(self, database: SqliteDatabase) -> None:
+        self._database = database
+        self._claims = claims = WorkClaims()
+        self.commands: Commands = {
+            ClaimWork: lambda held, given: claims.claim(held, given.claim, database.time()),
+            HastenWork: lambda held, given: _hasten(held, given.items, database.time()),
+        }
 
-def release(
-    connection: Connection, worker: str, items: Sequence[Attempt], *, now: int, due: int | None
-) -> list[Key]:
-    """Hand back what a worker holds; belongs in a transaction."""
-    return [item[:2] for item in items if _changed(connection, RELEASE, worker, item, now=now, due=due)]
+    async def claim(self, claim: Claim) -> Sequence[WorkRow]:
+        """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
+        return await self._database.write(lambda held: self._claims.claim(held, claim, self._database.time()))
 
+    async def extend(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend leases of a worker; returns the keys of the items that it still holds."""
+        return await self._change(EXTEND, worker, items)
 
-def hasten(connection: Connection, items: Sequence[Attempt], now: int) -> list[Key]:
-    """Let work be due now that waits for its time; belongs in a transaction."""
-    return [item[:2] for item in items if _changed(connection, HASTEN, "", item, now=now)]
+    async def release(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand back items that a worker holds, claimable from `due` on; returns the keys of those it held."""
+        return await self._change(RELEASE, worker, items, due=None if due is None else to_time(due))
 
+    async def hasten(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Make items due now that nobody holds and that are due later; returns their keys."""
+        return await self._database.write(lambda held: _hasten(held, items, self._database.time()))
 
-def keep_checkpoint(connection: Connection, worker: str, item: Attempt, *, now: int, data: str) -> bool:
-    """Keep how far an attempt has come that a worker holds; belongs in a transaction."""
-    return _changed(connection, CHECKPOINT, worker, item, now=now, data=data)
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep the progress of an attempt, for it and later ones; False if the lease is lost."""
+        return bool(await self._change(CHECKPOINT, worker, [item], data=data))
 
+    async def expired(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
+        """Items of instances of these versions whose lease has run out, the longest first."""
+        values = (self._database.time(), encode([*versions]).decode(), limit)
+        return await self._database.rows(WORK, EXPIRED, values)
 
-def list_work(connection: Connection, query: WorkQuery) -> list[WorkRow]:
-    """A page of a tenant's work, by id."""
-    values = {name: getattr(query, name) for name in ("tenant", "queue", "after", "limit")}
-    values["ids"] = encode(query.ids).decode()
-    return WORK.rows(connection.fetch(page(query), values))
+    async def next(self) -> datetime | None:
+        """When the next item becomes due or the next lease runs out."""
+        [(at,)] = await self._database.fetch(NEXT, {"now": self._database.time()})
+        return None if at is None else from_time(at)
+
+    async def page(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work, by id."""
+        values = {name: getattr(query, name) for name in ("tenant", "queue", "after", "limit")}
+        values["ids"] = encode(query.ids).decode()
+        return await self._database.rows(WORK, page(query), values)
+
+    async def _change(
+        self, sql: str, worker: str, items: Sequence[Attempt], **values: str | int | None
+    ) -> list[Key]:
+        """Change the items that a worker holds; returns their keys."""
+        return await self._database.write(
+            lambda held: _changed(held, sql, worker, items, now=self._database.time(), **values)
+        )
 
 
 def page(query: WorkQuery) -> str:
@@ -92,9 +125,17 @@ def _index(query: WorkQuery) -> str:
     return "INDEXED BY work_leased" if query.leased and query.ids is None else ""
 
 
+def _hasten(connection: Connection, items: Sequence[Attempt], now: int) -> list[Key]:
+    return _changed(connection, HASTEN, "", items, now=now)
+
+
 def _changed(
-    connection: Connection, sql: str, worker: str, item: Attempt, **values: str | int | None
-) -> bool:
-    tenant, work, attempt = item
-    held = {"tenant": tenant, "id": work, "attempt": attempt, "worker": worker}
-    return bool(connection.fetch(sql, held | values))
+    connection: Connection, sql: str, worker: str, items: Sequence[Attempt], **values: str | int | None
+) -> list[Key]:
+    """The keys of the items that a statement has changed; belongs in a transaction."""
+    changed: list[Key] = []
+    for tenant, work, attempt in items:
+        item = {"tenant": tenant, "id": work, "attempt": attempt, "worker": worker}
+        if connection.fetch(sql, item | values):
+            changed.append((tenant, work))
+    return changed

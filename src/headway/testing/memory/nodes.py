@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
-from typing import Protocol, TypeVar
 
-from headway.store.port import Version
-from headway.store.rows import NodeRow
-from headway.testing.memory.tables import Tables
-
-T = TypeVar("T")
-
-
-class Call(Protocol):
-    """Does something with the tables at one moment."""
-
-    def __call__(self, job: Callable[[Tables, datetime], T], *, writes: bool = False) -> Awaitable[T]:
-        """The job's answer."""
+from headway.store.rows import NodeRow, Version
+from headway.testing.memory.tables import Call, Tables
 
 
 class MemoryNodes:
-    """Keeps the nodes of a store, by its way to its tables."""
+    """The nodes of the tables."""
 
     def __init__(self, call: Call) -> None:
         self._call = call

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
+from typing import Any, Protocol, TypeVar
 
-from headway.codec import replace
-from headway.store.port import Changes, Version
+from headway.store.commands import Command
 from headway.store.rows import (
     AskRow,
     ChartRow,
@@ -15,6 +15,8 @@ from headway.store.rows import (
     HistoryRow,
     InstanceRow,
     Key,
+    KeyNoteRow,
+    KeyRow,
     LeaseRow,
     LetterRow,
     MessageRow,
@@ -24,13 +26,13 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
+from headway.store.unit import Changes
 
+T = TypeVar("T")
 Watcher = Callable[[Changes, datetime], None]
 
-Saved = tuple[
-    dict[Key, WorkRow], dict[tuple[str, int], LetterRow], dict[Key, LeaseRow], dict[Key, datetime], str
-]
-"""What commands may write."""
+KeyNotes = dict[tuple[str, str, datetime, str], KeyNoteRow]
+WRITTEN_BY_COMMANDS = ("work", "letters", "leases", "pace", "keys", "key_notes")
 
 
 class Tables:
@@ -46,9 +48,11 @@ class Tables:
         self.letters: dict[tuple[str, int], LetterRow] = {}
         self.consumers: dict[str, Cursor] = {}
         self.leases: dict[Key, LeaseRow] = {}
+        self.keys: dict[str, KeyRow] = {}
+        self.key_notes: KeyNotes = {}
         self.nodes: dict[str, NodeRow] = {}
         self.node_names: dict[str, tuple[object, str]] = {}
-        """By the names of nodes: the store of the process that has it, and the holder of its leases."""
+        """By the names of nodes: the leases of the store that has it, and their holder."""
         self.pace: dict[Key, datetime] = {}
         self.requests: dict[Key, RequestRow] = {}
         self.records: dict[tuple[str, str, str], RecordRow] = {}
@@ -60,7 +64,7 @@ class Tables:
         """The tenant whose turn it was last."""
         self.position = 0
         """The last place in a log that was given out."""
-        self._saved: Saved | None = None
+        self._saved: dict[str, Any] | None = None
         self.forgotten = Cursor()
         """The last event that was pruned."""
 
@@ -71,13 +75,14 @@ class Tables:
             yield self._forget
         finally:
             if self._saved is not None:
-                self.work, self.letters, self.leases, self.pace, self.served = self._saved
+                vars(self).update(self._saved)
                 self._forget()
 
     def save(self) -> None:
         """Remember what commands may write."""
         if self._saved is None:
-            self._saved = ({**self.work}, {**self.letters}, {**self.leases}, {**self.pace}, self.served)
+            tables = {name: {**getattr(self, name)} for name in WRITTEN_BY_COMMANDS}
+            self._saved = tables | {"served": self.served}
 
     def _forget(self) -> None:
         self._saved = None
@@ -87,25 +92,23 @@ class Tables:
         self.position += 1
         return self.position
 
-    def timers_of(self, versions: Collection[Version]) -> Iterator[TimerRow]:
-        """The timers of instances of these versions."""
-        return (row for row in self.timers.values() if (row.chart, row.version) in versions)
-
     def holds(self, name: Key, holder: str, now: datetime) -> bool:
         """Whether someone has a name now."""
         lease = self.leases.get(name)
         return lease is not None and lease.holder == holder and lease.until > now
 
-    def end_leases(self, holder: str, now: datetime) -> None:
-        """Let all leases of a holder run out now."""
-        for key, work in self.work.items():
-            if work.worker == holder and work.leased_until is not None and work.leased_until > now:
-                self.work[key] = replace(work, leased_until=now)
-        for name, lease in self.leases.items():
-            if lease.holder == holder and lease.until > now:
-                self.leases[name] = replace(lease, until=now)
-
     def held_by_another(self, name: Key, holder: str, now: datetime) -> bool:
         """Whether someone else has a name now."""
         lease = self.leases.get(name)
         return lease is not None and lease.holder != holder and lease.until > now
+
+
+class Call(Protocol):
+    """Does something with the tables at one moment."""
+
+    def __call__(self, job: Callable[[Tables, datetime], T], *, writes: bool = False) -> Awaitable[T]:
+        """The job's answer."""
+
+
+Commands = Mapping[type[Command], Callable[[Tables, Any, datetime], Any]]
+"""What runs each command of a noun within a unit."""

@@ -1,99 +1,81 @@
-"""Work in memory: handed out by urgency and in turn, within its limits, and held by its lease."""
+"""Work in memory: what a worker may do with what it holds, and lists of work."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from headway.codec import replace
-from headway.store.port import Attempt, Claim, Version, WorkQuery
-from headway.store.rows import Key, WorkRow
-from headway.testing.memory.tables import Tables
-
-MICROSECOND = timedelta(microseconds=1)
-
-
-def claim_work(tables: Tables, claim: Claim, now: datetime) -> list[WorkRow]:
-    """Lease what is due: the most urgent first, the tenants in turn, each item to one worker only."""
-    by_priority: dict[int, dict[str, list[WorkRow]]] = {}
-    for row in tables.work.values():
-        if row.worker is None and row.due <= now and _fits(claim, row):
-            by_priority.setdefault(row.priority, {}).setdefault(row.tenant, []).append(row)
-    taken: list[WorkRow] = []
-    for priority in sorted(by_priority, reverse=True):
-        for row in _in_turn(tables, by_priority[priority], claim.worker, now):
-            if len(taken) >= claim.limit:
-                return taken
-            until = now + timedelta(milliseconds=row.lease)
-            leased = replace(row, worker=claim.worker, leased_until=until, started_at=now)
-            tables.work[row.tenant, row.id] = leased
-            tables.served = row.tenant
-            _use_rate(tables, row, now)
-            taken.append(leased)
-    return taken
+from headway.store.commands import ClaimWork, HastenWork
+from headway.store.queries import Claim, WorkQuery
+from headway.store.rows import Attempt, Key, Version, WorkRow
+from headway.store.unit import Changes
+from headway.testing.memory.claims import claim_due
+from headway.testing.memory.tables import Call, Commands, Tables
 
 
-def _fits(claim: Claim, row: WorkRow) -> bool:
-    return (
-        row.queue in claim.queues
-        and (row.chart, row.version) in claim.versions
-        and (not claim.handlers or row.handler in claim.handlers)
-        and (not claim.tenants or row.tenant in claim.tenants)
-    )
+class MemoryWork:
+    """The work items of the tables."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.commands: Commands = {
+            ClaimWork: lambda tables, given, now: claim_due(tables, given.claim, now),
+            HastenWork: lambda tables, given, now: _hasten(tables, given.items, now),
+        }
+
+    async def claim(self, claim: Claim) -> Sequence[WorkRow]:
+        """Lease due work to a worker: by priority, the tenants in turn, each item to one worker only."""
+        return await self._call(lambda tables, now: claim_due(tables, claim, now), writes=True)
+
+    async def extend(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Extend leases of a worker; returns the keys of the items that it still holds."""
+        return await self._call(lambda tables, now: _extend(tables, worker, items, now), writes=True)
+
+    async def release(
+        self, worker: str, items: Sequence[Attempt], due: datetime | None = None
+    ) -> Sequence[Key]:
+        """Hand back items that a worker holds, claimable from `due` on; returns the keys of those it held."""
+        return await self._call(
+            lambda tables, now: _release(tables, worker, items, now=now, due=due), writes=True
+        )
+
+    async def hasten(self, items: Sequence[Attempt]) -> Sequence[Key]:
+        """Make items due now that nobody holds and that are due later; returns their keys."""
+        return await self._call(lambda tables, now: _hasten(tables, items, now), writes=True)
+
+    async def checkpoint(self, worker: str, item: Attempt, data: str) -> bool:
+        """Keep the progress of an attempt, for it and later ones; False if the lease is lost."""
+        return await self._call(
+            lambda tables, now: _checkpoint(tables, worker, item, now=now, data=data), writes=True
+        )
+
+    async def expired(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
+        """Items of instances of these versions whose lease has run out, the longest first."""
+        return await self._call(lambda tables, now: _expired(tables, now, limit, versions))
+
+    async def next(self) -> datetime | None:
+        """When the next item becomes due or the next lease runs out."""
+        return await self._call(_next)
+
+    async def page(self, query: WorkQuery) -> Sequence[WorkRow]:
+        """A page of work, by id."""
+        return await self._call(lambda tables, _: _page(tables, query))
 
 
-def _in_turn(
-    tables: Tables, by_tenant: dict[str, list[WorkRow]], worker: str, now: datetime
-) -> Iterator[WorkRow]:
-    """What may run, a tenant after the other from the one on that was served last."""
-    tenants = sorted(by_tenant, key=lambda tenant: (tenant <= tables.served, tenant))
-    lines = deque(deque(sorted(by_tenant[tenant], key=_order)) for tenant in tenants)
-    while lines:
-        line = lines.popleft()
-        while line:
-            row = line.popleft()
-            if _has_room(tables, row, worker, now):
-                yield row
-                lines.append(line)
-                break
-
-
-def _order(row: WorkRow) -> tuple[datetime, str]:
-    return row.due, row.id
-
-
-def _has_room(tables: Tables, row: WorkRow, worker: str, now: datetime) -> bool:
-    if row.affinity is not None and tables.held_by_another((row.tenant, row.affinity), worker, now):
-        return False
-    if row.concurrency is not None and _running_with(tables, row) >= row.at_once:
-        return False
-    return row.rate is None or _rate_left(tables, row, now) > 0
-
-
-def _running_with(tables: Tables, row: WorkRow) -> int:
-    key = (row.tenant, row.concurrency)
-    return sum(
-        each.worker is not None and (each.tenant, each.concurrency) == key for each in tables.work.values()
-    )
-
-
-def _rate_left(tables: Tables, row: WorkRow, now: datetime) -> int:
-    """What a rate has left, by the generic cell rate algorithm."""
-    if row.rate_most < 1:
-        return 0
-    used = max(timedelta(), tables.pace.get((row.tenant, row.rate or ""), now) - now)
-    return row.rate_most - -(-used // _interval(row))
-
-
-def _use_rate(tables: Tables, row: WorkRow, now: datetime) -> None:
-    if row.rate is not None:
-        key = (row.tenant, row.rate)
-        tables.pace[key] = max(now, tables.pace.get(key, now)) + _interval(row)
-
-
-def _interval(row: WorkRow) -> timedelta:
-    return max(1, -(-row.rate_per * 1_000 // row.rate_most)) * MICROSECOND
+def write_work(tables: Tables, changes: Changes) -> None:
+    """What is set and taken back in the same unit is gone; a next attempt keeps the checkpoint."""
+    for row in changes.work:
+        key = (row.tenant, row.id)
+        before = tables.work.get(key)
+        keeps = row.checkpoint is None and before is not None and before.checkpoint is not None
+        tables.work[key] = replace(row, checkpoint=before.checkpoint) if keeps and before else row
+    for change in changes.work_versions:
+        key = (change.tenant, change.id)
+        if key in tables.work:
+            tables.work[key] = replace(tables.work[key], version=change.version)
+    for key in changes.work_gone:
+        tables.work.pop(key, None)
 
 
 def _held(tables: Tables, worker: str, item: Attempt, now: datetime) -> WorkRow | None:
@@ -104,7 +86,7 @@ def _held(tables: Tables, worker: str, item: Attempt, now: datetime) -> WorkRow 
     return row if (row.worker, row.attempt) == (worker, item[2]) else None
 
 
-def extend(tables: Tables, worker: str, items: Sequence[Attempt], now: datetime) -> list[Key]:
+def _extend(tables: Tables, worker: str, items: Sequence[Attempt], now: datetime) -> list[Key]:
     """Extend the leases that a worker still holds."""
     kept: list[Key] = []
     for item in items:
@@ -114,7 +96,7 @@ def extend(tables: Tables, worker: str, items: Sequence[Attempt], now: datetime)
     return kept
 
 
-def release(
+def _release(
     tables: Tables, worker: str, items: Sequence[Attempt], *, now: datetime, due: datetime | None
 ) -> list[Key]:
     """Hand back what a worker holds."""
@@ -126,7 +108,7 @@ def release(
     return released
 
 
-def hasten(tables: Tables, items: Sequence[Attempt], now: datetime) -> list[Key]:
+def _hasten(tables: Tables, items: Sequence[Attempt], now: datetime) -> list[Key]:
     """Let work be due now that waits for its time."""
     hastened: list[Key] = []
     for item in items:
@@ -137,7 +119,7 @@ def hasten(tables: Tables, items: Sequence[Attempt], now: datetime) -> list[Key]
     return hastened
 
 
-def keep_checkpoint(tables: Tables, worker: str, item: Attempt, *, now: datetime, data: str) -> bool:
+def _checkpoint(tables: Tables, worker: str, item: Attempt, *, now: datetime, data: str) -> bool:
     """Keep how far an attempt has come that a worker holds."""
     row = _held(tables, worker, item, now)
     if row is not None:
@@ -145,7 +127,7 @@ def keep_checkpoint(tables: Tables, worker: str, item: Attempt, *, now: datetime
     return row is not None
 
 
-def expired(tables: Tables, now: datetime, limit: int, versions: Collection[Version]) -> list[WorkRow]:
+def _expired(tables: Tables, now: datetime, limit: int, versions: Collection[Version]) -> list[WorkRow]:
     """Work of instances of these versions whose lease has run out, the longest first."""
     found = [
         (row.leased_until, row.tenant, row.id, row)
@@ -155,13 +137,13 @@ def expired(tables: Tables, now: datetime, limit: int, versions: Collection[Vers
     return [row for *_, row in sorted(found, key=lambda each: each[:3])[:limit]]
 
 
-def next_at(tables: Tables, now: datetime) -> datetime | None:
+def _next(tables: Tables, now: datetime) -> datetime | None:
     """When work that is not due yet will be, or the next lease runs out."""
     times = (row.due if row.worker is None else row.leased_until for row in tables.work.values())
     return min((at for at in times if at is not None and at > now), default=None)
 
 
-def list_work(tables: Tables, query: WorkQuery) -> list[WorkRow]:
+def _page(tables: Tables, query: WorkQuery) -> list[WorkRow]:
     """A page of a tenant's work, by id."""
     found = [row for row in tables.work.values() if _is_asked_for(query, row)]
     return sorted(found, key=lambda row: row.id)[: query.limit]

@@ -10,8 +10,8 @@ from typing import Any
 from headway.codec import decode
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes
 from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow, TimerRow
+from headway.store.unit import Changes
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import UNDO, UPGRADE, active, arcs_from
 from headway.testing.simulate.demands import Demands, is_forwarded

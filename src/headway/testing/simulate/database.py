@@ -9,10 +9,10 @@ from random import Random
 from typing import Any, TypeVar
 
 from headway.errors import StoreUnavailableError
-from headway.store.port import Done, Unit
+from headway.store.unit import Done, Unit
 from headway.testing.memory.store import Job, MemoryStore
 from headway.testing.memory.tables import Tables
-from headway.testing.memory.units import decide, run_unit
+from headway.testing.memory.unit import decide, run_unit
 from headway.testing.simulate.loop import PROCESS, Loop
 
 T = TypeVar("T")
@@ -135,11 +135,11 @@ class Link(MemoryStore):
     def _commit(self, unit: Unit, tables: Tables, now: datetime) -> None:
         weather = self._weather
         if weather.happens(weather.starts_over):
-            decide(tables, unit, now)
+            decide(tables, unit, now, self.commands)
         if weather.happens(weather.fails):
-            decide(tables, unit, now)
+            decide(tables, unit, now, self.commands)
             raise StoreUnavailableError("the commit was lost", maybe_committed=True)
-        run_unit(tables, unit, now)
+        run_unit(tables, unit, now, self.commands)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
         """Call back in the process that listens; hints are lost, and repeated."""

@@ -11,8 +11,8 @@ from headway.codec import decode
 from headway.statechart.chart import Chart
 from headway.statechart.model import Action, Log, Publish, PutRecord, Tell
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes
 from headway.store.rows import HistoryRow, MessageRow
+from headway.store.unit import Changes
 from headway.testing.simulate.acts import KNOWN, Acts, acts_of
 from headway.testing.simulate.passages import Charts
 

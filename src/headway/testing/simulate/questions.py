@@ -10,8 +10,8 @@ from headway.codec import decode, encode
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ChangedAsk, ClosedAsk, OpenedAsk, RenewedAsk
 from headway.statechart.snapshot import Snapshot
-from headway.store.port import Changes
 from headway.store.rows import AskRow, HistoryRow
+from headway.store.unit import Changes
 
 Noted = OpenedAsk | RenewedAsk | ChangedAsk | ClosedAsk
 Told = tuple[Any, ...]

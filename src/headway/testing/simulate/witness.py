@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 
 from headway.engine.orders import Answer, Order, Receipt, answer_text
 from headway.statechart.snapshot import Event
-from headway.store.port import Attempt
-from headway.store.rows import Key, WorkRow
+from headway.store.rows import Attempt, Key, WorkRow
 from headway.testing.simulate.loop import PROCESS
 from headway.worker.running import Running
 from headway.worker.work import Work

@@ -293,7 +293,7 @@ class World:
 
     def _claims_seen(self, process: Process) -> None:
         store: Any = process.link
-        claim_work = store.claim_work
+        claim_work = store.work.claim
 
         async def claim(asked: Any) -> Any:
             rows = await claim_work(asked)
@@ -303,7 +303,7 @@ class World:
                     self.violated(f"{process.name} got work of {row.chart} v{row.version}, unknown to it")
             return rows
 
-        store.claim_work = claim
+        store.work.claim = claim
 
     def _token(self, number: int | None = None) -> str:
         return f"{self._random.getrandbits(4 * (number or 16)):x}"

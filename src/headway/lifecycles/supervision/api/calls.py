@@ -30,7 +30,7 @@ from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
 from headway.lifecycles.supervision.meters import meters_of
 from headway.node import Node
-from headway.store.port import InstanceQuery
+from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
 Shown = dict[str, Any]

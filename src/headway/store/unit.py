@@ -1,0 +1,99 @@
+"""A unit: work for one transaction, which the store runs without knowing what it is about.
+
+A transition is a unit: it reads, decides, perhaps reads more, and then says what has changed. The unit does
+no I/O itself, so one set of rules runs on a thread with SQLite and on an event loop with PostgreSQL.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, Protocol
+
+from headway.codec import Scratch
+from headway.store.commands import Command
+from headway.store.rows import (
+    AskChange,
+    AskClosing,
+    AskRow,
+    HistoryRow,
+    InstanceRow,
+    Key,
+    MessageRow,
+    RecordRow,
+    RequestRow,
+    TimerRow,
+    WorkRow,
+    WorkVersion,
+)
+
+Done = Callable[[BaseException | None], None]
+"""Is told that something has ended: with None, or with what went wrong."""
+
+
+class Reads(Scratch):
+    """What a unit wants to see before it goes on; instances are locked until the unit ends.
+
+    `soon` is what it is likely to want later: units that share a key are serialised. `commands` are
+    run after everything was read; a unit that has some sets `has_commands` when it begins.
+    """
+
+    instances: set[Key] = set()
+    requests: set[Key] = set()
+    counters: set[Key] = set()
+    records: set[tuple[str, str, str]] = set()
+    soon: set[Key] = set()
+    commands: tuple[Command, ...] = ()
+    has_commands: bool = False
+
+
+class Found(Scratch):
+    """What there is of what was asked for, what each command has answered, and the store's time."""
+
+    now: datetime
+    instances: dict[Key, InstanceRow] = {}
+    requests: dict[Key, RequestRow] = {}
+    counters: dict[Key, int] = {}
+    records: dict[tuple[str, str, str], RecordRow] = {}
+    results: list[Any] = []
+
+
+class Changes(Scratch):
+    """What a unit has changed, to be written together or not at all.
+
+    The last two are for those who watch, and are not stored. `stays`: tenant, chart, a state that was left,
+    and for how many seconds the instance had been in it. `refused`: tenant, chart, an event that changed
+    nothing, and the code of its refusal.
+    """
+
+    created: list[InstanceRow] = []
+    updated: list[InstanceRow] = []
+    history: list[HistoryRow] = []
+    timers: list[TimerRow] = []
+    timers_gone: list[Key] = []
+    work: list[WorkRow] = []
+    work_versions: list[WorkVersion] = []
+    work_gone: list[Key] = []
+    asks: list[AskRow] = []
+    asks_renewed: list[AskRow] = []
+    asks_changed: list[AskChange] = []
+    asks_closed: list[AskClosing] = []
+    messages: list[MessageRow] = []
+    requests: list[RequestRow] = []
+    records: list[RecordRow] = []
+    counters: dict[Key, int] = {}
+    stays: list[tuple[str, str, str, float]] = []
+    refused: list[tuple[str, str, object, str]] = []
+
+
+class Unit(Protocol):
+    """Work for one transaction. When the store has to start over, it calls `begin` again."""
+
+    def begin(self) -> Reads:
+        """Forget everything; say what must be read first."""
+
+    def take(self, found: Found) -> Reads | None:
+        """Look at what was found; say what must be read next, or None when all is decided."""
+
+    def changes(self) -> Changes:
+        """What must be written."""

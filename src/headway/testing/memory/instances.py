@@ -1,0 +1,108 @@
+"""Instances in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+
+from headway.store.commands import LookUpInstances
+from headway.store.port import Owned
+from headway.store.queries import InstanceQuery
+from headway.store.rows import InstanceRow, Key
+from headway.testing.memory.tables import Call, Commands, Tables
+
+
+class MemoryInstances:
+    """The instances of the tables."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+        self.commands: Commands = {LookUpInstances: lambda tables, given, _: _look_up(tables, given.keys)}
+
+    async def get(self, key: Key) -> InstanceRow | None:
+        """One instance."""
+        return await self._call(lambda tables, _: tables.instances.get(key))
+
+    async def look_up(self, keys: Collection[Key]) -> Sequence[InstanceRow]:
+        """The instances of these keys that exist, in any order."""
+        return await self._call(lambda tables, _: _look_up(tables, keys))
+
+    async def page(self, query: InstanceQuery) -> Sequence[InstanceRow]:
+        """A page of instances, in the order they were created."""
+        return await self._call(lambda tables, _: _page(tables, query))
+
+    async def names(self, after: Key, limit: int) -> Sequence[Key]:
+        """The keys of all tenants' instances after a key, by tenant and id."""
+        return await self._call(
+            lambda tables, _: sorted(key for key in tables.instances if key > after)[:limit]
+        )
+
+    async def living(self, chart: str, after: Key, limit: int) -> Sequence[InstanceRow]:
+        """The instances of a chart that have not ended, of all tenants, ordered as `names`."""
+
+        def living(tables: Tables, _: datetime) -> list[InstanceRow]:
+            rows = sorted(tables.instances.items())
+            return [row for key, row in rows if key > after and row.chart == chart and not row.ended][:limit]
+
+        return await self._call(living)
+
+    async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
+        """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
+        return await self._call(lambda tables, _: _owned(tables, table, after, limit))
+
+    async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
+        """Delete instances that ended before a time, with their history and asks; returns how many."""
+        return await self._call(lambda tables, _: _prune(tables, before, limit, chart), writes=True)
+
+
+def _look_up(tables: Tables, keys: Collection[Key]) -> list[InstanceRow]:
+    return [tables.instances[key] for key in keys if key in tables.instances]
+
+
+def _page(tables: Tables, query: InstanceQuery) -> list[InstanceRow]:
+    rows = [row for row in tables.instances.values() if row.tenant == query.tenant]
+    if query.after is not None:
+        ids = [row.id for row in rows]
+        rows = rows[ids.index(query.after) + 1 :] if query.after in ids else []
+    return [row for row in rows if _is_asked_for(query, row)][: query.limit]
+
+
+def _is_asked_for(query: InstanceQuery, row: InstanceRow) -> bool:
+    return (
+        query.chart in {None, row.chart}
+        and query.status in {None, row.status}
+        and query.parent in {None, row.parent}
+        and query.owner in {None, row.owner}
+        and query.ended in {None, row.ended}
+    )
+
+
+def _owned(tables: Tables, table: Owned, after: Key, limit: int) -> list[tuple[Key, Key]]:
+    owners: dict[Owned, dict[Key, str]] = {
+        "timer": {key: row.instance for key, row in tables.timers.items()},
+        "work": {key: row.instance for key, row in tables.work.items()},
+        "ask": {key: row.instance for key, row in tables.asks.items()},
+    }
+    found = sorted(pair for pair in owners[table].items() if pair[0] > after)[:limit]
+    return [(key, (key[0], instance)) for key, instance in found]
+
+
+def _prune(tables: Tables, before: datetime, limit: int, chart: str | None) -> int:
+    ended = [
+        row
+        for row in tables.instances.values()
+        if row.ended and row.updated_at < before and chart in {None, row.chart}
+    ]
+    ended.sort(key=lambda row: (row.chart, row.updated_at))
+    for row in ended[:limit]:
+        _forget(tables, (row.tenant, row.id))
+    return len(ended[:limit])
+
+
+def _forget(tables: Tables, instance: Key) -> None:
+    del tables.instances[instance]
+    gone = [row.cursor for row in tables.history.pop(instance, ())]
+    gone += [row.cursor for row in tables.messages if (row.tenant, row.instance) == instance]
+    tables.forgotten = max([tables.forgotten, *gone])
+    for key in [key for key, ask in tables.asks.items() if (ask.tenant, ask.instance) == instance]:
+        del tables.asks[key]
