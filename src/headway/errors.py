@@ -7,6 +7,7 @@ from typing import NamedTuple
 __all__ = [
     "ChartChangedError",
     "DefinitionError",
+    "DefinitionProblem",
     "DocumentError",
     "DrawingError",
     "EngineError",
@@ -18,7 +19,6 @@ __all__ = [
     "InstanceExistsError",
     "InternalError",
     "LinkError",
-    "Problem",
     "RefusedError",
     "RequestReusedError",
     "SchemaError",
@@ -47,7 +47,7 @@ class HeadwayError(Exception):
     """The root of all errors raised on purpose."""
 
 
-class Problem(NamedTuple):
+class DefinitionProblem(NamedTuple):
     """One thing that is wrong in a definition, and the line it stands on."""
 
     message: str
@@ -64,7 +64,7 @@ class Problem(NamedTuple):
 class DefinitionError(HeadwayError):
     """A chart's definition is wrong; `problems` holds all that was found, not only the first."""
 
-    def __init__(self, chart: str, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, chart: str, problems: tuple[DefinitionProblem, ...]) -> None:
         self.chart = chart
         self.problems = problems
         lines = "\n".join(f"  {problem}" for problem in problems)

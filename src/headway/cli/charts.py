@@ -83,7 +83,7 @@ Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A registered name, module:Class, or a file .json or .scxml.")
 ]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to write; the terminal if none is given.")
+    Path | None, typer.Option("--output", "-o", help="The file to write. Default: the terminal.")
 ]
 
 
@@ -113,7 +113,7 @@ def charts(*, json: Json = False) -> None:
         out().print(list_of(every))
     else:
         errors_to().print(
-            "No chart is registered. Name one as module:Class, or install a package that registers some."
+            "No chart is registered. Name one as module:Class, or install a package that registers charts."
         )
     if any(isinstance(each, BrokenEntry) for each in every):
         raise typer.Exit(2)
@@ -141,10 +141,10 @@ def check(
         str | None,
         typer.Option(metavar="MODULE:NAME", help="The registered handlers: names, or a mapping by name."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail for warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     json: Json = False,
 ) -> None:
-    """Check charts, and prove the invariants they declare. Exit code 1: something is wrong."""
+    """Check charts, and prove their invariants. Exit code 1: an error was found."""
     found = _to_check(names or [], every=every)
     known = _handlers(handlers) if handlers else None
     reports = [(each, check_chart(each.chart, known)) for each in _with_progress(found, quiet=json)]
@@ -163,7 +163,7 @@ def draw(
     name: Name,
     form: Annotated[
         PictureFormat | None,
-        typer.Option("--format", help="By the suffix of the file if not given, else mermaid."),
+        typer.Option("--format", help="The format. Default: by the suffix of the file, or mermaid."),
     ] = None,
     output: Output = None,
 ) -> None:
@@ -177,7 +177,7 @@ def export(
     name: Name,
     form: Annotated[
         DocumentFormat | None,
-        typer.Option("--format", help="By the suffix of the file if not given, else json."),
+        typer.Option("--format", help="The format. Default: by the suffix of the file, or json."),
     ] = None,
     output: Output = None,
 ) -> None:
@@ -204,7 +204,7 @@ def diff(
     database: Url = DEFAULT,
     json: Json = False,
 ) -> None:
-    """Show what has changed, and what it means for living instances. Exit code 1: a change needs a rule."""
+    """Show what changed, and the effect on living instances. Exit code 1: a change needs a rule."""
     before, after = _found(old, database), _found(new, database)
     beside = charts_beside(new, settings_of(database=database)).charts
     newest = {chart.name: chart for chart in sorted(beside, key=attrgetter("version"))}

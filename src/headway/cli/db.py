@@ -25,7 +25,7 @@ from headway.store.migrate import Database, Migration, Status
 T = TypeVar("T")
 PAGES_AT_ONCE = 1_000
 PART = ".headway-part"
-"""How the name of a copy ends that is not finished."""
+"""The suffix of an unfinished copy."""
 IDS_AT_ONCE = 20_000
 HIGHEST = """
 SELECT greatest(
@@ -39,7 +39,7 @@ DO $$ BEGIN
 END $$"""
 
 
-db = typer.Typer(help="Keep the database: up, status, down, backup, restored.", no_args_is_help=True)
+db = typer.Typer(help="Manage the database: up, status, down, backup, restored.", no_args_is_help=True)
 
 
 def _from_settings(database: str | None) -> str:
@@ -53,12 +53,12 @@ Url = Annotated[
     ),
 ]
 DEFAULT: Any = None
-"""No address: the one of the settings."""
+"""Not given: the database of the settings."""
 
 
 @db.command()
 def up(database: Url = DEFAULT) -> None:
-    """Bring the schema to the version this Headway needs; a SQLite file is made when it is missing."""
+    """Migrate the schema to the version this Headway needs. A missing SQLite file is created."""
     steps = _with(database, migrate.up, create=True)
     _tell("applied", steps, "The schema is up to date.")
 
@@ -69,7 +69,7 @@ def status(
     *,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Show which migrations were applied and which are pending. Exit code 1: some are pending."""
+    """Show applied and pending migrations. Exit code 1: some are pending."""
     found = _with(database, migrate.status)
     if json:
         write(as_json(_as_data(found)))
@@ -85,13 +85,16 @@ def down(
     *,
     to: Annotated[
         int | None,
-        typer.Option(min=0, help="The version to go back to; the one before the last if none is given."),
+        typer.Option(min=0, help="The version to go back to. Default: the one before the last."),
     ] = None,
     yes: Annotated[
-        bool, typer.Option("--yes", help="Do not ask, although what the tables hold is lost.")
+        bool,
+        typer.Option(
+            "--yes", help="Do not ask for confirmation, although the data of the dropped tables is lost."
+        ),
     ] = False,
 ) -> None:
-    """Take migrations back, the last first. What stood in their tables is lost."""
+    """Undo migrations, the last first. The data of the dropped tables is lost."""
     standing = len(_with(database, migrate.status).applied)
     target = max(0, standing - 1) if to is None else to
     if target < standing and not yes:
@@ -99,7 +102,7 @@ def down(
             f"Go back from version {standing} to {target} and lose what stands in the tables?", abort=True
         )
     steps = _with(database, lambda opened: migrate.down(opened, target))
-    _tell("took back", steps, "There was nothing to take back.")
+    _tell("took back", steps, "There was nothing to undo.")
 
 
 def _with(url: str, job: Callable[[Database], Awaitable[T]], *, create: bool = False) -> T:
@@ -138,7 +141,7 @@ def _table(found: Status) -> Table:
 
 @db.command()
 def backup(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The copy to make; it must not exist.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write; it must not exist.")],
     database: Url = DEFAULT,
 ) -> None:
     """Copy a SQLite database while it is in use, and check the copy.
@@ -242,7 +245,7 @@ def _publish(part: Path, file: Path) -> None:
 
 def _require_new(file: Path) -> None:
     if file.exists():
-        raise CommandError(f"{file} exists already")
+        raise CommandError(f"{file} already exists; name another file")
 
 
 def _opened(part: Path, option: str) -> sqlite3.Connection:
@@ -259,12 +262,12 @@ def _sync(path: Path) -> None:
 
 @db.command()
 def restored(database: Url = DEFAULT) -> None:
-    """Make a PostgreSQL database usable that was restored from a dump: run it once, before the service.
+    """Prepare a PostgreSQL database that was restored from a dump: run it once, before the service.
 
-    The log is ordered by ids of transactions, and a new server counts them from the beginning.
+    The log is ordered by transaction ids, and a new server counts them from the beginning.
     """
     if sqlite_path(database) is not None:
-        out().print("Nothing to do: a SQLite file is its own copy.")
+        out().print("Nothing to do: a restored SQLite file is ready to use.")
         return
     used = asyncio.run(_caught_up(database))
     out().print(
@@ -291,7 +294,7 @@ async def _number(database: Database, sql: str) -> int:
 
 
 async def is_behind_its_log(database: Database) -> bool:
-    """Whether a server counts transactions from below what its tables know: nobody would see what is new."""
+    """Whether the transaction ids of a server are behind its log: readers would miss new events."""
     if database.dialect != "postgres":
         return False
     return await _number(database, HIGHEST) >= await _number(database, CURRENT)

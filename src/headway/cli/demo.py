@@ -32,20 +32,18 @@ keep_instances = "1h"
 def demo(
     *,
     traffic: Annotated[
-        bool, typer.Option("--traffic/--no-traffic", help="Whether people use it by themselves.")
+        bool, typer.Option("--traffic/--no-traffic", help="Whether simulated people use it.")
     ] = True,
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port", min=0, max=65535, help="The port; the first free one from 8000 on if none is given."
-        ),
+        typer.Option("--port", min=0, max=65535, help="The port. Default: the first free one from 8000 on."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where its database and its settings are.")
+        Path, typer.Option("--folder", help="The folder of its database and settings.")
     ] = FOLDER,
 ) -> None:
-    """Run the service with a small approval lifecycle on SQLite, and say what to try."""
+    """Run the service with a small approval lifecycle on SQLite, and print commands to try."""
     from headway.lifecycles.demo.shop import lifecycle  # noqa: PLC0415 - other commands start without the demo
     from headway.lifecycles.demo.traffic import Traffic  # noqa: PLC0415 - see above
 

@@ -24,7 +24,7 @@ from headway.store.rows import KeyNoteRow, KeyRow
 T = TypeVar("T")
 BY = "command line"
 
-keys = typer.Typer(help="Keep API keys: list, create, rotate, revoke, log.", no_args_is_help=True)
+keys = typer.Typer(help="Manage API keys: list, create, rotate, revoke, log.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the list shows it.")]
 
@@ -33,7 +33,7 @@ Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the lis
 def list_(
     *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """List the keys of a tenant, the oldest first; their secrets are known to nobody."""
+    """List the keys of a tenant, the oldest first. Secrets are not stored and not shown."""
     found = _with_keys(_settings(config, tenant, database), lambda ring, name: ring.list(name, limit=1_000))
     if json:
         write(as_json([_as_data(key) for key in found]))
@@ -43,28 +43,30 @@ def list_(
 
 @keys.command()
 def create(
-    who: Annotated[str, typer.Argument(metavar="ACTOR", help="Who calls by it: the id of an actor.")],
+    who: Annotated[str, typer.Argument(metavar="ACTOR", help="The id of the actor that uses the key.")],
     *,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", help=f"What it may do: {', '.join(SCOPES)}; read if not given."),
     ] = None,
     role: Roles = None,
-    kind: Annotated[Kind, typer.Option("--kind", help="What the actor is.")] = "service",
-    name: Annotated[str, typer.Option("--name", help="What it is for, for people to read.")] = "",
+    kind: Annotated[Kind, typer.Option("--kind", help="The kind of actor.")] = "service",
+    name: Annotated[str, typer.Option("--name", help="A description for people.")] = "",
     lasts: Annotated[
         str | None,
-        typer.Option("--lasts", metavar="DURATION", help="For how long, such as 90d; for ever if not given."),
+        typer.Option(
+            "--lasts", metavar="DURATION", help="How long the key is valid, such as 90d. Default: for ever."
+        ),
     ] = None,
     rate: Annotated[
-        int | None, typer.Option("--rate", min=1, help="How many calls a second it may make.")
+        int | None, typer.Option("--rate", min=1, help="How many calls per second the key may make.")
     ] = None,
     tenant: Tenant = None,
     database: Database = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Make a key and print it: this once, nobody can find it out again."""
+    """Create a key and print it. It is shown only this once."""
     actor = Actor(who, kind, frozenset(role or ()))
     made = _with_keys(
         _settings(config, tenant, database),
@@ -96,7 +98,7 @@ def rotate(
 def revoke(
     key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """End a key: it lets nobody in any more."""
+    """Revoke a key: it is not accepted any more."""
     row = _with_keys(_settings(config, tenant, database), lambda ring, own: ring.revoke(own, key, by=BY))
     if json:
         write(as_json(_as_data(row)))
@@ -108,7 +110,7 @@ def revoke(
 def log(
     key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """Show what was done to a key and with it, the newest first."""
+    """Show the log of a key, the newest entry first."""
     notes = _with_keys(
         _settings(config, tenant, database), lambda ring, own: ring.notes(own, key, limit=1_000)
     )

@@ -88,7 +88,7 @@ def _module(module_name: str, wanted: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        # What a user's module prints while it is read must not mix with what the command answers.
+        # The output of a user's module while it is imported must not mix with that of the command.
         with redirect_stdout(sys.stderr):
             return import_module(module_name)
     except ModuleNotFoundError as error:
@@ -109,7 +109,9 @@ def _registered_chart(name: str) -> NamedChart | None:
         return None
     charts = _charts(point)
     if point.name == name and len(charts) > 1:
-        raise CommandError(f"{name} has several charts: name {' or '.join(each.name for each in charts)}")
+        raise CommandError(
+            f"{name} has several charts; name one of them: {' or '.join(each.name for each in charts)}"
+        )
     return next((each for each in charts if each.name == name), None)
 
 
@@ -191,18 +193,18 @@ def _or(near: Iterable[str]) -> str:
 
 
 HOW_TO_LOAD = "name its lifecycle with --app, or as app in headway.toml"
-"""What helps when a chart is not loaded here."""
+"""Hint for a chart that is not loaded here."""
 
 
 class Apps(NamedTuple):
-    """What is run, as one lifecycle, and what was registered but cannot be."""
+    """The lifecycles to run, as one, and the registered ones that cannot run."""
 
     lifecycle: Lifecycle
     left_out: Sequence[BrokenEntry] = ()
 
 
 def apps_of(settings: Settings) -> Apps:
-    """The lifecycles that the settings ask for; raises CommandError for one that was named and cannot run."""
+    """The lifecycles of the settings; raises CommandError if a named one cannot run."""
     named = [_registered(name, settings) for name in settings.lifecycles]
     if settings.app:
         named.append(_as_lifecycle(named_object(settings.app), settings.app, settings))
@@ -245,7 +247,7 @@ def _as_lifecycle(value: Any, name: str, settings: Settings) -> Lifecycle:
 
 
 def _called(function: Any, name: str, settings: Settings) -> Any:
-    """What a function makes of the settings, or of nothing when it does not want them."""
+    """The result of a function; it is given the settings if it takes a parameter."""
     arguments = [settings] if inspect.signature(function).parameters else []
     try:
         with redirect_stdout(sys.stderr):
@@ -257,7 +259,7 @@ def _called(function: Any, name: str, settings: Settings) -> Any:
 
 
 def without_handlers(lifecycle: Lifecycle) -> Iterator[str]:
-    """What nobody does in this process, one line for each chart that waits for it."""
+    """The missing handlers of this process, one line for each chart."""
     for charted in lifecycle.charts:
         missing = Lifecycle([charted], lifecycle.handlers).missing_handlers()
         if missing:
@@ -272,9 +274,9 @@ class Beside(NamedTuple):
 
 
 def charts_beside(name: str, settings: Settings) -> Beside:
-    """The charts that stand where a chart of this name does, and those of the settings; raises CommandError.
+    """The charts of the module of a named chart, and those of the settings; raises CommandError.
 
-    One name and number may be there more than once: whoever registers them chooses.
+    A name and version may occur more than once: the caller chooses.
     """
     lifecycle = apps_of(settings).lifecycle
     return Beside([*_of_module(name), *map(chart_of, lifecycle.charts)], lifecycle.facts)

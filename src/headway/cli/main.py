@@ -1,4 +1,4 @@
-"""`headway`: the command line, and how its errors are told."""
+"""`headway`: all commands, and how their errors are printed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from headway.cli.tail import tail
 from headway.cli.upgrade import command as upgrade
 from headway.errors import HeadwayError
 
-ABOUT = "Lifecycles as statecharts: declare, run, follow and explain them."
+ABOUT = "Durable statecharts: declare, run, follow and explain them."
 
 app = typer.Typer(
     name="headway",
@@ -61,7 +61,7 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Lifecycles as statecharts: declare, run, follow and explain them."""
+    """Durable statecharts: declare, run, follow and explain them."""
 
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _flush() -> None:
-    """Write out what is left; a reader who has left early (`headway … | head`) wants no traceback."""
+    """Flush stdout; a reader that closed early (`headway … | head`) must not cause a traceback."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

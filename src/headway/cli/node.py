@@ -1,4 +1,4 @@
-"""A node made from settings: which parts of it run in this process, and what it is watched by."""
+"""The node of a process, made from settings: its parts, metrics and traces."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from headway.worker.worker import Worker
 
 
 class ServicePart(StrEnum):
-    """What a process can do of all that a service does."""
+    """A part of the service that a process can run."""
 
     api = "api"
     worker = "worker"
@@ -46,7 +46,7 @@ PARTS: dict[type[Service], ServicePart | None] = {
     Upkeep: ServicePart.timers,
     Announcer: None,
 }
-"""Which part a service belongs to; None: to each of them."""
+"""The part that each background service belongs to; None: to all."""
 
 
 class PartialNode(Node):
@@ -60,7 +60,7 @@ class PartialNode(Node):
         traced: Any = None,
         **more: Any,
     ) -> None:
-        """`counts` is what its handlers are counted in, `traced` what makes their spans, if anything does."""
+        """`counts` counts the attempts of its handlers, `traced` makes their spans, if there is tracing."""
         super().__init__(*arguments, **more)
         self._parts, self.counts, self.traced = parts, counts, traced
         self.routers: Sequence[Any] = ()
@@ -68,7 +68,7 @@ class PartialNode(Node):
 
     @property
     def services(self) -> list[Service]:
-        """All that runs in the background of this process."""
+        """The background services of this process."""
         return [service for service in super().services if self._part(service) in {None, *self._parts}]
 
     def _part(self, service: Service) -> ServicePart | None:
@@ -78,7 +78,7 @@ class PartialNode(Node):
 def node_of(
     settings: Settings, lifecycle: Lifecycle, parts: Collection[ServicePart] = tuple(ServicePart)
 ) -> PartialNode:
-    """The node of a process; raises CommandError for what a setting cannot be."""
+    """The node of a process; raises CommandError for an invalid setting."""
     counts = Counts(settings.metrics_tenants)
     traced = _tracing(settings)
     handlers = observed(lifecycle.handlers, [counts.begin, *([traced.begin] if traced else [])])
@@ -111,7 +111,7 @@ def node_of(
 
 
 def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Destination | Endpoint]:
-    """Where messages go: what a lifecycle brings along, and what the settings name. Raises InputError."""
+    """The destinations of the lifecycle and of the settings; raises InputError."""
     own = lifecycle.destinations if lifecycle is not None else ()
     return [*own, *map(_endpoint, settings.webhooks)]
 

@@ -37,10 +37,10 @@ OWN_FOLDER = Path(__file__).resolve().parents[1]
 
 
 class Terminal(Console):
-    """A console to which names, reasons and data that callers have chosen cannot give orders."""
+    """A console that prints no control characters: names and data of callers could contain them."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments without characters that a terminal obeys; colours are no part of their text."""
+        """Segments without control characters; colours are not part of their text."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else Segment(_harmless(segment.text), segment.style)
 
@@ -56,7 +56,7 @@ def out() -> Console:
 
 
 def errors_to() -> Console:
-    """Where a command says what went wrong."""
+    """Where a command prints errors and notices."""
     return Terminal(file=sys.stderr, highlight=False, soft_wrap=True)
 
 
@@ -66,7 +66,7 @@ def first_line(text: str) -> str:
 
 
 def table_of(*heads: str, whole: Collection[str] = ()) -> Table:
-    """An empty table with these heads; what stands in `whole` columns is never broken in `show_table`."""
+    """An empty table with these headings; `show_table` never wraps the `whole` columns."""
     table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, PADDING, 0, 0))
     add = partial(table.add_column, overflow="fold")
     for head in heads:
@@ -75,7 +75,7 @@ def table_of(*heads: str, whole: Collection[str] = ()) -> Table:
 
 
 def show_table(table: Table) -> None:
-    """Print a table, wider than the terminal if its whole columns need it; one without rows says so."""
+    """Print a table, wider than the terminal if its whole columns need it; without rows, print "none"."""
     console = out()
     if not table.row_count:
         console.print("none", style="dim")
@@ -93,7 +93,7 @@ def _least(column: Column) -> int:
 
 @contextmanager
 def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show how far something is, for the length of a block; what is given is called with how much is done."""
+    """Show progress for the length of a block; call the given function with the number of items done."""
     console = errors_to()
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     hidden = quiet or not console.is_terminal
@@ -120,17 +120,17 @@ def write_bytes(content: bytes, output: Path | None = None) -> None:
 
 
 def as_json(document: object) -> str:
-    """Data as people read it."""
+    """Data as indented JSON."""
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
 def when(at: datetime) -> str:
-    """A time as people read it."""
+    """A time as tables show it."""
     return at.strftime("%Y-%m-%d %H:%M:%S")
 
 
 def command() -> str:
-    """How this very command is called from here: by its name, or by its path when that is not on PATH."""
+    """How to call this program from the current folder: by name, or by path if it is not on the PATH."""
     program = Path(sys.argv[0])
     if program.name != "headway" or which("headway") == str(program.absolute()):
         return "headway"
@@ -138,11 +138,11 @@ def command() -> str:
 
 
 class CommandError(HeadwayError):
-    """A command cannot do what it was asked; the text says why, and what would help."""
+    """A command cannot continue; the text says why, and what to do."""
 
 
 def blame(what: str, error: BaseException) -> CommandError:
-    """The error of a user's own module, with the lines of it that matter."""
+    """The error of a user's module, with the lines of that module in the traceback."""
     if isinstance(error, DefinitionError):
         return CommandError(str(error))
     places = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_the_users(frame.filename)]

@@ -144,7 +144,7 @@ def _verdict(name: str, report: Report) -> Text:
         if found
     ]
     seen = f"{report.configurations} configurations" + ("" if report.complete else ", more remain")
-    said = ", ".join(counts) or "nothing to complain about"
+    said = ", ".join(counts) or "no findings"
     return Text.assemble(mark, (name, "bold"), f"  {said}", (f"  ({seen})", "dim"))
 
 

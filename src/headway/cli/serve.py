@@ -1,4 +1,4 @@
-"""`headway serve` and `headway worker`: the service, whole or in parts."""
+"""`headway serve` and `headway worker`: the service, as a whole or in parts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from headway.node import Node
 from headway.settings import ABOUT, Settings, Sourced
 
 FIRST_PASSED = 3
-"""The first socket that a service manager passes on (see sd_listen_fds)."""
+"""The first file descriptor that a service manager passes (see sd_listen_fds)."""
 
 
 Only = Annotated[
     list[ServicePart] | None,
-    typer.Option("--only", help="Run this part alone; may be given several times. All parts if not given."),
+    typer.Option("--only", help="Run only this part; may be given several times. Default: all parts."),
 ]
 Host = Annotated[str | None, typer.Option("--host", help=ABOUT["host"])]
 Port = Annotated[int | None, typer.Option("--port", help=ABOUT["port"])]
@@ -50,7 +50,7 @@ def serve(
     lifecycle: Lifecycles = None,
     config: Config = None,
 ) -> None:
-    """Run the service: HTTP interface, worker, relays and timers, in one process or each alone."""
+    """Run the service: HTTP API, worker, relays and timers, in one process or each on its own."""
     settings = settings_of(
         config, host=host, port=port, database=database, app=app, lifecycles=tuple(lifecycle or ()) or None
     )
@@ -71,7 +71,7 @@ def worker(
     lifecycle: Lifecycles = None,
     config: Config = None,
 ) -> None:
-    """Run handlers and nothing else: the same as `serve --only worker`."""
+    """Run handlers only: the same as `serve --only worker`."""
     settings = settings_of(
         config,
         queues=tuple(queue or ()) or None,
@@ -83,7 +83,7 @@ def worker(
     apps = apps_of(settings)
     if not apps.lifecycle.handlers.names:
         raise CommandError(
-            "there is no handler to run: name a lifecycle that has some, as in --app shop:lifecycle"
+            "no handler to run: name a lifecycle that has handlers, as in --app shop:lifecycle"
         )
     _tell_left_out(apps)
     run_service(settings, apps.lifecycle, [ServicePart.worker])
@@ -96,7 +96,7 @@ Announce = Callable[[str | None, str | None], None]
 def run_service(
     settings: Settings, lifecycle: Lifecycle, parts: Sequence[ServicePart], announce: Announce | None = None
 ) -> None:
-    """Run until the process is told to end."""
+    """Run until the process is stopped."""
     service = load_service()
     listening = (passed_on() or listen(settings.host, [settings.port])) if ServicePart.api in parts else None
     tell = announce or (
@@ -119,7 +119,7 @@ def run_service(
 
 
 def load_service() -> Any:
-    """The module that runs a service, which other commands do without; raises CommandError."""
+    """The module that runs the service, imported only by commands that need it; raises CommandError."""
     try:
         from headway.cli import service  # noqa: PLC0415 - other commands start without a web server
     except ModuleNotFoundError as error:
@@ -133,13 +133,11 @@ def _tell_left_out(apps: Apps) -> None:
     for each in apps.left_out:
         errors_to().print(f"[yellow]left out:[/] {escape(each.name)}: {escape(each.why)}")
     if not apps.lifecycle.charts:
-        raise CommandError(
-            "there is no lifecycle to run: name one, as in --app shop:lifecycle, or try headway demo"
-        )
+        raise CommandError("no lifecycle to run: name one, as in --app shop:lifecycle, or try headway demo")
 
 
 def _tell_unknown(node: Node) -> None:
-    """Name the versions whose instances this node leaves to others."""
+    """Print the chart versions whose instances this node leaves to other nodes."""
     for each in node.presence.unknown:
         errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
 
@@ -172,7 +170,7 @@ def command() -> str:
 
 
 def passed_on() -> socket.socket | None:
-    """The socket that a service manager holds open for this process, also while it is started anew."""
+    """The socket that a service manager passes to this process and keeps open during restarts."""
     if os.environ.get("LISTEN_PID") != str(os.getpid()) or os.environ.get("LISTEN_FDS") != "1":
         return None
     return socket.socket(fileno=FIRST_PASSED)
@@ -186,14 +184,14 @@ def listen(host: str, ports: Iterable[int]) -> socket.socket:
             family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
             listening = socket.socket(family, kind, protocol)
         except OSError as error:
-            raise CommandError(f"{host} is no address of this machine: {error.strerror}") from error
+            raise CommandError(f"{host} is not an address of this machine: {error.strerror}") from error
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(address)
         except OSError as error:
             listening.close()
             if error.errno == errno.EADDRNOTAVAIL:
-                raise CommandError(f"{host} is no address of this machine") from error
+                raise CommandError(f"{host} is not an address of this machine") from error
             tried.append(f"port {port} on {host}: {(error.strerror or str(error)).lower()}")
             continue
         listening.listen()

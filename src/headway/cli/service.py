@@ -1,4 +1,4 @@
-"""The service in one process: serves, runs and relays until it is told to end, and loses no request then."""
+"""The service in one process: it runs until it is stopped, and loses no request when it stops."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from headway.telemetry.metrics import Metrics
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NEW_OBJECTS = 10_000
-"""How many come before the collector looks for those that nobody uses: a batch makes thousands."""
+"""Allocations between two runs of the garbage collector: a batch makes thousands of objects."""
 
 
 Announce = Callable[[str | None], None]
-"""Called when it runs, with a key to show, if there is one."""
+"""Called when the service runs, with a key to show, if there is one."""
 MakeKey = Callable[[Keyring], Awaitable[NewKey | None]]
 
 
@@ -110,7 +110,7 @@ class ServiceProcess:
 
 
 def calm_collector() -> None:
-    """Let the collector of garbage look less often, and not at what is there now, which stays."""
+    """Run the garbage collector less often, and exclude the objects that exist now: they stay."""
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
 

@@ -15,19 +15,25 @@ from headway.settings import ABOUT, Configuration, Settings, Sourced, load
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Config = Annotated[
     str | None,
-    typer.Option("--config", metavar="FILE", help="The file of settings, in place of headway.toml."),
+    typer.Option("--config", metavar="FILE", help="The settings file, instead of headway.toml."),
 ]
 Database = Annotated[str | None, typer.Option("--database", metavar="URL", help=ABOUT["database"])]
 App = Annotated[str | None, typer.Option("--app", metavar="MODULE:NAME", help=ABOUT["app"])]
 Tenant = Annotated[str | None, typer.Option("--tenant", help=ABOUT["tenant"])]
-By = Annotated[str, typer.Option("--by", metavar="ID", help="Who does it, for charts and for the history.")]
-Roles = Annotated[
-    list[str] | None, typer.Option("--role", help="A role of theirs; may be given several times.")
+By = Annotated[
+    str,
+    typer.Option("--by", metavar="ID", help="Who acts: checked by the chart, and written to the history."),
 ]
-Reason = Annotated[str | None, typer.Option("--reason", help="Why, for the history.")]
-Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="What it carries.")]
+Roles = Annotated[
+    list[str] | None, typer.Option("--role", help="A role of the actor; may be given several times.")
+]
+Reason = Annotated[str | None, typer.Option("--reason", help="The reason, for the history.")]
+Data = Annotated[str | None, typer.Option("--data", metavar="JSON", help="Data to send along, as JSON.")]
 RequestId = Annotated[
-    str | None, typer.Option("--request-id", help="The call's own id: a repeat gets the first answer again.")
+    str | None,
+    typer.Option(
+        "--request-id", help="Idempotency key: repeating a call with the same id returns the first answer."
+    ),
 ]
 
 
@@ -45,7 +51,7 @@ def settings_of(config: str | None = None, **options: Any) -> Settings:
 
 
 def config(*, config: Config = None, json: Json = False) -> None:
-    """Print each setting, its value, and where that comes from; secrets are masked."""
+    """Print each setting, its value and its source. Secrets are masked."""
     values = list(configured(config).values())
     if json:
         write(as_json({each.name: _as_data(each) for each in values}))

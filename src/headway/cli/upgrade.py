@@ -1,4 +1,4 @@
-"""`headway upgrade`: living instances come to a new version of their chart, after a rehearsal."""
+"""`headway upgrade`: change living instances to a new version of their chart, after a rehearsal."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ from headway.statechart.export import chart_hash
 from headway.statechart.snapshot import Actor
 from headway.store.address import store_at
 
-GO_ON = "each instance is as it was or wholly changed; run the same command again to go on with the rest"
+GO_ON = "each instance is either unchanged or upgraded; run the same command again to upgrade the rest"
 INTERRUPTED = 130
 PAUSES = (1.0, 2.0, 5.0)
-"""Seconds before it goes on when the database was away; the last one again and again."""
+"""Seconds to wait before each retry when the database is unavailable; the last one repeats."""
 MOST_LINES = 20
 FITS = {"same": "green", "mapped": "cyan", "rule": "yellow", "stranded": "bold red"}
 FIT = {
     "same": ("same", "nothing changes but the version"),
-    "mapped": ("mapped", "carried over: by the declared mapping, and to the new times and roles"),
-    "rule": ("needs a rule", "the new chart does not say what becomes of them"),
-    "stranded": ("would be stranded", "nothing could move them any more"),
+    "mapped": ("mapped", "carried over by the declared mapping, with the new times and roles"),
+    "rule": ("needs a rule", "the new chart does not say how to upgrade them"),
+    "stranded": ("would be stranded", "no event could move them any more"),
 }
 
 
@@ -53,27 +53,30 @@ def command(
         int, typer.Option("--to", min=2, help="The version to upgrade to; the chart must have it.")
     ],
     rehearsal: Annotated[
-        bool, typer.Option("--rehearse", help="Try it on every living instance and change nothing.")
+        bool,
+        typer.Option(
+            "--rehearse", help="Try the upgrade on every living instance without changing anything."
+        ),
     ] = False,
     back: Annotated[
-        bool, typer.Option("--undo", help="Bring back what was upgraded to it and has not moved since.")
+        bool, typer.Option("--undo", help="Undo the upgrade of instances that have not moved since.")
     ] = False,
     database: Url = DEFAULT,
     app: App = None,
-    by: Annotated[str, typer.Option("--by", help="Who does it, for the history.")] = "operator",
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the history.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who acts, for the history.")] = "operator",
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, for the history.")] = None,
     replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Play the histories through the new chart as well.")
+        bool, typer.Option("--replay/--no-replay", help="Replay the histories in the new chart too.")
     ] = True,
     facts: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:NAME", help="Functions for the facts that stand in no row, by name."),
+        typer.Option(metavar="MODULE:NAME", help="A mapping of facts that no row holds to functions."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring living instances to a new version of their chart. Exit code 1: one cannot be brought there."""
+    """Upgrade living instances to a new version of their chart. Exit code 1: one cannot be upgraded."""
     if rehearsal and back:
-        raise CommandError("--rehearse and --undo do not go together")
+        raise CommandError("--rehearse and --undo exclude each other")
     new = find(chart).chart
     if new.version != to:
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
@@ -100,7 +103,7 @@ def command(
 
 
 class UpgradeRun:
-    """What was asked for, on a database."""
+    """One run of the command, on a database."""
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class UpgradeRun:
         self._by, self._reason, self._quiet = by, reason, quiet
 
     async def _engine(self) -> Engine:
-        """An engine that knows those around as well, if they are as stored: it must not store them."""
+        """An engine with the charts around it that equal the stored ones: it must not store any."""
         engine = Engine(store_at(self._database), facts=self._facts)
         engine.charts.add(self._chart, without_facts=True)
         stored = await self._stored()
@@ -137,11 +140,11 @@ class UpgradeRun:
             await store.close()
 
     async def reach(self) -> None:
-        """Raises what stands in the way of the database."""
+        """Raises an error if the database cannot be opened."""
         await self._stored()
 
     async def rehearse(self, *, replay: bool) -> Rehearsal:
-        """Try it; the version is not even stored."""
+        """Rehearse the upgrade; the version is not stored."""
         engine = await self._engine()
         await engine.store.open()
         try:
@@ -153,7 +156,7 @@ class UpgradeRun:
             await engine.store.close()
 
     async def warn_of_nodes(self) -> None:
-        """Name the living nodes that would leave upgraded instances alone."""
+        """Warn of running nodes that do not know the new version."""
         store = store_at(self._database)
         await store.open()
         try:
@@ -171,7 +174,7 @@ class UpgradeRun:
         errors_to().print(f"[yellow]warning:[/] {escape(said)}", soft_wrap=True)
 
     async def upgrade(self, total: int) -> Upgraded:
-        """Do it."""
+        """Upgrade all instances."""
         async with await self._engine() as engine:
             with progress("Upgrading", total, quiet=self._quiet) as seen:
                 return await upgrade(
@@ -184,7 +187,7 @@ class UpgradeRun:
                 )
 
     async def undo(self) -> Upgraded:
-        """Take it back."""
+        """Undo the upgrade."""
         async with await self._engine() as engine:
             with progress("Bringing back", None, quiet=self._quiet) as seen:
                 return await undo(
@@ -207,7 +210,7 @@ def _facts(name: str | None) -> Mapping[str, Any]:
 
 
 def _done(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
-    """What came of it; whoever is interrupted is told where that leaves everybody."""
+    """The result; an interrupted run prints how to continue."""
     try:
         return asyncio.run(_persist(task, doing))
     except KeyboardInterrupt:
@@ -216,7 +219,7 @@ def _done(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgrade
 
 
 async def _persist(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
-    """Go on whenever the database is back; one that is not there to begin with is an error."""
+    """Continue when the database is back; one that is missing at the start is an error."""
     await task.reach()
     pauses = chain(PAUSES, repeat(PAUSES[-1]))
     while True:
@@ -263,7 +266,7 @@ def proof_of(proof: Rehearsal) -> RenderableType:
         parts.append(Text(f"The next timer would be due at {proof.next_due.isoformat()}.", "dim"))
     if not proof.ok:
         parts.append(
-            Text("Nothing was changed: say what becomes of them in upgrades= of the new chart.", "bold")
+            Text("Nothing was changed. Declare how to upgrade them in upgrades= of the new chart.", "bold")
         )
     return Group(*parts)
 

@@ -6,7 +6,7 @@ from headway.telemetry.counts import (
     Counts,
     Distribution,
     Distributions,
-    Family,
+    MetricFamily,
     Series,
     Totals,
 )
@@ -17,7 +17,7 @@ __all__ = [
     "Counts",
     "Distribution",
     "Distributions",
-    "Family",
+    "MetricFamily",
     "Series",
     "Totals",
 ]

@@ -20,21 +20,21 @@ PORTS_TO_TRY = 20
 
 def explore(
     charts: Annotated[
-        list[str] | None, typer.Argument(help="The charts to show; all registered ones if none is named.")
+        list[str] | None, typer.Argument(help="The charts to show. Default: all registered charts.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; others than loopback are open to the network.")
+        str, typer.Option(help="The address to listen on. Any address but loopback is open to the network.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=65535,
-            help="The port; the first free one from 8000 on if none is given, any free one for 0.",
+            help="The port. Default: the first free one from 8000 on; 0 picks any free one.",
         ),
     ] = None,
 ) -> None:
-    """Look at charts and step them, in a browser."""
+    """Look at charts and step through them in a browser."""
     try:
         from headway.cli.explorer.app import run  # noqa: PLC0415 - the other commands start without a web server
     except ModuleNotFoundError as error:
