@@ -14,7 +14,7 @@ from chaos.charts import CHARTS, PARENTS
 from chaos.linear import problem
 from chaos.notes import Notes
 from headway.codec import decode
-from headway.outbox.destination import message_of
+from headway.outbox.message import message_of
 from headway.statechart.chart import chart_of
 from headway.statechart.model import Publish
 from headway.statechart.snapshot import Snapshot

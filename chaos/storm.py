@@ -17,7 +17,7 @@ from chaos.fleet import Fleet
 from chaos.places import Place
 from chaos.worker import WITNESS
 from headway.engine.engine import Engine
-from headway.outbox.destination import message_of
+from headway.outbox.message import message_of
 from headway.store.address import store_at
 from headway.store.queries import LetterQuery
 from headway.store.rows import Cursor, MessageRow

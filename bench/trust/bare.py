@@ -12,9 +12,8 @@ from bench.engine.places import Places
 from bench.harness import WrongResult
 from bench.trust.messages import copies, of_a_transition
 from bench.trust.servers import TOPIC, Servers
-from headway.outbox.cloudevents import cloud_event
-from headway.outbox.destination import message_of
 from headway.outbox.kafka import DEFAULTS, HEADERS, OURS
+from headway.outbox.message import cloud_event, message_of
 from headway.outbox.redis import LONGEST_STREAM
 from headway.outbox.redis import PAGE as REDIS_PAGE
 from headway.store.rows import MessageRow

@@ -8,8 +8,8 @@ from bench.engine.charts import GO, TENANT
 from bench.engine.places import Places
 from bench.engine.sends import check, create
 from bench.harness import Row, WrongResult
-from headway.engine.announce import Announcer
 from headway.engine.engine import Engine
+from headway.engine.nodes import Announcer
 from headway.engine.tail import Follower, Tail
 from headway.store.rows import EventRow
 

@@ -1,8 +1,8 @@
 """Headway: an engine for durable statecharts. This module has the words that a chart is declared with."""
 
+from headway.statechart.authoring.declarations import Ask, AtMost, Retry, Run, Upgrade
 from headway.statechart.authoring.statechart import Statechart, invariant
 from headway.statechart.authoring.states import Final, History, Parallel, State, any_live
-from headway.statechart.authoring.terms import Ask, AtMost, Retry, Run, Upgrade
 from headway.statechart.check.check import check
 from headway.statechart.explain import explain
 from headway.statechart.refusal import No, Refusal

@@ -60,6 +60,17 @@ def spell(duration: int) -> str:
     return " ".join(parts) or "0s"
 
 
+def backoff(failures: int, *, base: float, cap: float, factor: float = 2.0) -> float:
+    """Seconds to wait after so many failures in a row: the base, growing by the factor up to the cap.
+
+    Without a failure there is no wait.
+    """
+    if failures < 1:
+        return 0.0
+    # The exponent is bounded, or a long row of failures would leave the range of numbers.
+    return min(base * factor ** min(failures - 1, 64), cap)
+
+
 def time_text(moment: datetime) -> str:
     """A time as every text has it: RFC 3339 in UTC, with microseconds, so that texts sort as times do."""
     return moment.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

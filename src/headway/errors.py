@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 __all__ = [
+    "BusyError",
     "ChartChangedError",
     "DefinitionError",
     "DefinitionProblem",
+    "DeliveryError",
     "DocumentError",
     "DrawingError",
     "EngineError",
@@ -19,8 +21,12 @@ __all__ = [
     "InstanceExistsError",
     "InternalError",
     "LinkError",
+    "NotHereError",
+    "PermanentError",
     "RefusedError",
     "RequestReusedError",
+    "ResourceTakenError",
+    "ResultRefusedError",
     "SchemaError",
     "StoreError",
     "StoreFullError",
@@ -28,13 +34,16 @@ __all__ = [
     "TooDeepError",
     "TooLargeError",
     "UnboundError",
+    "UnfinishedError",
     "UnknownAskError",
     "UnknownChartError",
     "UnknownInstanceError",
     "UnknownKeyError",
     "UnknownVersionError",
+    "UnreachableError",
     "UpgradeError",
     "VersionConflictError",
+    "WorkLostError",
     "WrongLoopError",
     "shown",
 ]
@@ -206,6 +215,26 @@ class TooLargeError(EngineError):
     """A payload or a context is larger than the engine takes."""
 
 
+class WorkLostError(EngineError):
+    """A worker no longer holds an attempt; `status` says why: `left`, `lost` or `timeout`."""
+
+    def __init__(self, message: str, status: str) -> None:
+        self.status = status
+        super().__init__(message)
+
+
+class ResultRefusedError(EngineError):
+    """The outcome of an attempt was not accepted, so the work has failed; `code` is its error code."""
+
+    def __init__(self, message: str, code: str) -> None:
+        self.code = code
+        super().__init__(message)
+
+
+class ResourceTakenError(EngineError):
+    """Another worker holds a live resource under this affinity."""
+
+
 class StoreError(HeadwayError):
     """A store could not do what it was asked to do."""
 
@@ -225,6 +254,41 @@ class StoreFullError(StoreError):
 
 class SchemaError(StoreError):
     """The database's schema is not the one this version needs; the text names the command that mends it."""
+
+
+class DeliveryError(HeadwayError):
+    """A destination did not accept a message; it is retried, not before `after` seconds if given."""
+
+    def __init__(self, message: str, *, after: float = 0) -> None:
+        self.after = after
+        super().__init__(message)
+
+
+class BusyError(DeliveryError):
+    """A destination asks for a pause of `after` seconds before any further message."""
+
+
+class UnreachableError(BusyError):
+    """A destination cannot be reached; no message is to blame, and none uses up an attempt."""
+
+
+class PermanentError(DeliveryError):
+    """A destination will never accept this message: it becomes a dead letter at once."""
+
+
+class NotHereError(DeliveryError):
+    """A message that another node may deliver and this one cannot; no attempt is used up.
+
+    `version` is the chart and version that the other node must know.
+    """
+
+    def __init__(self, message: str, version: tuple[str, int]) -> None:
+        self.version = version
+        super().__init__(message)
+
+
+class UnfinishedError(DeliveryError):
+    """A destination has done part of a delivery and continues after other messages; not a failure."""
 
 
 def _excerpt(text: str) -> str:

@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import Protocol, Self
 
 from headway.clock import Clock
-from headway.engine.announce import Announcer
 from headway.engine.asks import Asks
 from headway.engine.bulk import Cancelling, Summary
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME, Engine
 from headway.engine.facts import Given
-from headway.engine.nodes import Presence
+from headway.engine.nodes import Announcer, Presence
 from headway.engine.orders import DAY, HOUR, Answer, Receipt
-from headway.engine.service import LOG, Service
+from headway.engine.service import LOG, Component, Service
 from headway.engine.tail import Tail, cursor_of, cursor_text
 from headway.engine.tenant import Tenant
 from headway.engine.upgrade.rehearsal import rehearse
@@ -26,7 +25,7 @@ from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.errors import EngineError, InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
@@ -40,9 +39,9 @@ from headway.store.sqlite.connection import MEMORY
 from headway.store.unit import Changes
 from headway.worker.handlers import Handlers
 from headway.worker.rescue import Rescue
-from headway.worker.succession import Succession
+from headway.worker.retention import Pruning, Retention
+from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
-from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
 
 __all__ = [
@@ -72,7 +71,7 @@ __all__ = [
 ]
 
 DEFAULT_TENANT = "default"
-WOKEN_BY: dict[str, tuple[type[Service], ...]] = {
+WOKEN_BY: dict[str, tuple[type[Component], ...]] = {
     "work": (Worker,),
     "timers": (Timers,),
     "messages": (Relay, Tail),
@@ -118,7 +117,7 @@ class Node:
         `secrets` sign the links by which people answer without a login. A `name` that a node keeps lets it
         take up its own leases and work at once when it starts again; no two nodes may have the same. A
         `clock` takes the place of the database's time, and of the time by which work takes too long, for
-        tests. The rest is explained at Engine, Worker and Upkeep.
+        tests. The rest is explained at Engine, Worker and Retention.
         """
         if handlers is not None and not isinstance(handlers, Handlers):
             raise InputError("handlers is a Handlers(), in which functions are registered")
@@ -131,14 +130,14 @@ class Node:
         self.tail = Tail(self.engine)
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
-        self.upkeep = Upkeep(self.engine, retention)
-        served = (Instances(self.engine), *map(served_by, destinations))
+        self.pruning = Pruning(self.engine, retention)
+        served = (InstanceDestination(self.engine), *map(served_by, destinations))
         names = [each.name for each in served]
         if doubles := sorted({name for name in names if names.count(name) > 1}):
             raise InputError(f"several destinations are called {', '.join(doubles)}")
         self.relays = [Relay(self.engine, each) for each in served]
         self.worker = None
-        self._succession = None
+        self._takeover = None
         if handlers is not None:
             self.worker = Worker(
                 self.engine,
@@ -150,16 +149,16 @@ class Node:
             )
             self.engine.has_hands_for = _hands(self.worker)
             if name:
-                self._succession = Succession(self.engine, name, self.worker.id, self.rescue.wake)
+                self._takeover = Takeover(self.engine, name, self.worker.id, self.rescue.wake)
         self.mirror = None if mirror is None else mirror.on(self.engine)
         self._announcer = Announcer(self.engine)
         self._runs = False
 
     @property
-    def services(self) -> list[Service]:
+    def services(self) -> list[Component]:
         """All that runs in the background."""
-        own = [self.presence, self.tail, self.timers, self.rescue, self.upkeep]
-        maybe: tuple[Service | None, ...] = (self._succession, self.mirror, self.worker)
+        own = [self.presence, self.tail, self.timers, self.rescue, self.pruning]
+        maybe: tuple[Component | None, ...] = (self._takeover, self.mirror, self.worker)
         chosen = [service for service in maybe if service is not None]
         return [*own, *self.relays, *chosen, self._announcer]
 

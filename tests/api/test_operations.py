@@ -87,7 +87,7 @@ async def test_work_that_waits_is_retried_at_once(floor: Floor) -> None:
         claiming = asyncio.create_task(client.post("/v1/work/claim", json=asked))
         while not any(each["waiting"] for each in (await desk.get("workers"))["items"]):
             pass
-        looking = remote_of(floor.service.app.app).room._looking
+        looking = remote_of(floor.service.app.app).waiting._polling
         assert looking
         looking.cancel()
         retried = await desk.done(path_of(work, "/retry"))

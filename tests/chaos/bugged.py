@@ -8,9 +8,8 @@ from typing import Any
 from chaos import disk, worker
 from chaos.process import main
 from headway.codec import replace as altered
-from headway.engine.batch import Batch
+from headway.engine.batch import Batch, ChildReports
 from headway.engine.engine import Engine
-from headway.engine.reports import Gathered
 from headway.outbox.relay import Relay
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing
@@ -63,11 +62,11 @@ def the_cursor_moves_first() -> None:
     """A relay that writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, page: Any) -> bool:
-        if not await self._settle(page.cursor, always=True):
+    async def hasty(self: Any, plan: Any) -> bool:
+        if not await self._settle(self._state.settlement(plan.cursor)):
             return False
-        await asyncio.sleep(LATE if page.messages else 0)
-        return await work_through(self, due, page)
+        await asyncio.sleep(0 if plan.is_empty else LATE)
+        return await work_through(self, plan)
 
     replace(Relay, "_work_through", hasty)
 
@@ -101,8 +100,8 @@ def versions_are_not_compared() -> None:
 
 def sums_have_no_errors() -> None:
     """A parent that hears of its children together, and not of their errors."""
-    plus = Gathered.plus
-    replace(Gathered, "plus", lambda self, report: plus(self, altered(report, errors=0)))
+    plus = ChildReports.plus
+    replace(ChildReports, "plus", lambda self, report: plus(self, altered(report, errors=0)))
 
 
 def disks_never_fail() -> None:

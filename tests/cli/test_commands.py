@@ -147,7 +147,6 @@ def test_drawing_goes_to_the_terminal_as_mermaid(headway: Headway) -> None:
         ("draw", "png", b"\x89PNG"),
         ("draw", "dot", b"digraph"),
         ("export", "json", b"{"),
-        ("export", "scxml", b"<"),
         ("export", "md", b"| State"),
     ],
 )

@@ -171,7 +171,7 @@ def test_guards_say_why_not_before_anybody_tries(browser: Browser) -> None:
     life = Life(browser)
     assert life.view["facts"] == {"budget": 0}
     reasons = [reason for event in life.view["events"] for way in event["ways"] for reason in way["says_no"]]
-    assert reasons == ["attach a receipt first", "not so: The budget holds the amount."]
+    assert reasons == ["attach a receipt first", "condition not met: The budget holds the amount."]
     life.send("attach", EMPLOYEE)
     life.act("facts", method="PUT", facts={"budget": 10})
     life.send("submit", EMPLOYEE)
@@ -318,7 +318,7 @@ def test_without_graphviz_the_package_is_named(browser: Browser, monkeypatch: py
     assert "apt-get install graphviz" in answer.json()["error"]["message"]
 
 
-@pytest.mark.parametrize("form", ["json", "scxml", "mermaid", "dot", "svg", "png", "table"])
+@pytest.mark.parametrize("form", ["json", "mermaid", "dot", "svg", "png", "table"])
 def test_a_chart_is_exported(browser: Browser, form: str) -> None:
     """Every form is a file with a name."""
     answer = browser.get(f"/api/charts/claims-Expense/export/{form}")

@@ -13,14 +13,13 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.tenant import Tenant
 from headway.node import Node
-from headway.outbox import destination
-from headway.outbox.destination import Backoff, Message
+from headway.outbox.destination import Backoff
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message
 from headway.outbox.subscriber import Subscriber
 from headway.testing import Harness
 from headway.worker import Again, Done, Fail, Handlers, Retention, Work
-from headway.worker.resources import ResourceTakenError
 
 pytestmark = pytest.mark.mission("ENG-1")
 
@@ -106,18 +105,6 @@ def test_an_outcome_is_shown_with_its_arguments(kind: type) -> None:
     """Whoever ends work sees what to say."""
     [written] = re.findall(rf"^\| `{kind.__name__}\((.*)\)` \|", SECTIONS["Outcomes"], re.MULTILINE)
     assert {re.split("=", part)[0].strip(" *") for part in split(written)} == arguments(kind)
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *(name for name in vars(destination) if name.endswith("Error") and name != "HeadwayError"),
-        ResourceTakenError.__name__,
-    ],
-)
-def test_the_errors_of_other_parts_are_told(name: str) -> None:
-    """Errors that stand beside their part are named too."""
-    assert f"`{name}`" in SECTIONS["Errors"]
 
 
 @pytest.mark.parametrize("maker", [Backoff.after, Backoff.growing])

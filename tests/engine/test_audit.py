@@ -14,7 +14,7 @@ from headway.store.queries import TimerQuery, WorkQuery
 from headway.store.rows import Attempt
 from headway.testing import FakeClock, Harness
 from headway.worker.rescue import Rescue
-from headway.worker.timers import Sweep
+from headway.worker.timers import TimerPostponement
 from tests.engine.test_journal import Claim, flaws, found_after, tampered
 
 pytestmark = pytest.mark.mission("ENG-7")
@@ -109,7 +109,7 @@ async def test_what_the_engine_does_to_work_and_timers_is_no_flaw(database: str,
         assert await flaws(harness) == []
         clock.advance("3h")
         for _ in range(2):
-            await store.run(Sweep(await store.timers.page(TimerQuery("default"))))
+            await store.run(TimerPostponement(await store.timers.page(TimerQuery("default"))))
             assert await flaws(harness) == []
             clock.advance("5m")
 

@@ -77,13 +77,13 @@ async def test_an_event_is_remembered_for_an_hour(made: Harness) -> None:
 
 @pytest.mark.mission("ENG-6")
 async def test_a_request_id_is_pruned_when_it_has_expired(made: Harness) -> None:
-    """Upkeep leaves alone what still counts."""
+    """Pruning leaves alone what still counts."""
     async with made as harness:
         await harness.tenant.create(Switch, "s", request_id="r")
         await harness.advance(timedelta(hours=24) - MOMENT)
-        assert harness.node.upkeep.tally["requests"] == 0
+        assert harness.node.pruning.tally["requests"] == 0
         await harness.advance(MOMENT)
-        assert harness.node.upkeep.tally["requests"] == 1
+        assert harness.node.pruning.tally["requests"] == 1
 
 
 @pytest.mark.mission("ENG-7")

@@ -78,12 +78,12 @@ async def test_why_tells_that_nobody_here_does_the_work() -> None:
         await life.tenant.create(Tree, "t1")
         told = await life.tenant.why("t1")
         assert [work.handled_here for work in told.work] == [True]
-        assert "does not do" not in str(told)
+        assert "does not handle" not in str(told)
         await life.run_until_idle()
         told = await life.tenant.why("t1")
         assert [work.handled_here for work in told.work] == [False]
         assert (
-            "The worker of this process does not do parse of queue default: it waits for ever unless another"
+            "The worker of this process does not handle parse in queue default: it waits until another"
             " process does."
         ) in str(told)
     async with Harness(Tree, Leaf) as life:

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from headway import Final, State, Statechart
-from headway.engine.announce import Announcer
 from headway.engine.engine import Engine
+from headway.engine.nodes import Announcer
 from headway.errors import StoreUnavailableError
 from headway.store.rows import Version
 from headway.store.sqlite.store import SqliteStore

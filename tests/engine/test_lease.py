@@ -20,10 +20,10 @@ async def test_a_lease_that_is_given_up_belongs_to_who_asks_next(database: str) 
     """Its former holder knows at once that it has it no more, and does not act as if it had."""
     async with Node(database, [Job]) as node:
         first, second = (Lease(node.engine.store, "sweep", holder) for holder in ("first", "second"))
-        assert (await first.held(), await second.held()) == (True, False)
+        assert (await first.hold(), await second.hold()) == (True, False)
         assert (first.is_held, second.is_held) == (True, False)
-        await first.let_go()
+        await first.release()
         assert not first.is_held
-        assert (await second.held(), await first.held()) == (True, False)
-        await first.let_go()
-        assert await second.held()
+        assert (await second.hold(), await first.hold()) == (True, False)
+        await first.release()
+        assert await second.hold()

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from headway import Final, State, Statechart
-from headway.engine.service import Service
+from headway.engine.service import Component, Service
 from headway.errors import EngineError, StoreError, StoreUnavailableError
 from headway.node import Node
 from headway.worker import Handlers, Work
@@ -51,10 +51,10 @@ async def test_a_node_that_runs_is_not_started_again(database: str) -> None:
         assert (await node.tenant().until("j2")).state == "done"
 
 
-SERVICES: dict[str, Callable[[Node], Service | None]] = {
+SERVICES: dict[str, Callable[[Node], Component | None]] = {
     "timers": lambda node: node.timers,
     "rescue": lambda node: node.rescue,
-    "upkeep": lambda node: node.upkeep,
+    "pruning": lambda node: node.pruning,
     "tail": lambda node: node.tail,
     "relay": lambda node: node.relays[0],
     "worker": lambda node: node.worker,
@@ -98,6 +98,7 @@ class Failing(Service):
 async def test_who_commits_does_not_hurry_a_service_that_has_failed(monkeypatch: pytest.MonkeyPatch) -> None:
     """It rests as long as it has said, though it is woken meanwhile, and can be stopped while it rests."""
     monkeypatch.setattr("headway.engine.service.FIRST_PAUSE", 600.0)
+    monkeypatch.setattr("headway.engine.service.LONGEST_PAUSE", 600.0)
     service = Failing()
     async with asyncio.timeout(60):
         async with service:

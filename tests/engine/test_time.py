@@ -115,9 +115,9 @@ async def test_one_node_fires_and_another_takes_over(database: str, clock: FakeC
             await first.tenant.create(Patience, "a")
             clock.advance("10s")
             await second.send("default", "a", Event("skip"))
-            assert not await timers._lease.held()
+            assert not await timers._lease.hold()
             clock.advance("2h")
-            assert await timers._lease.held()
+            assert await timers._lease.hold()
             await timers.turn()
             assert (await second.get("default", "a")).states == ("working",)
 
@@ -161,7 +161,7 @@ async def test_what_has_had_its_time_is_deleted(database: str, clock: FakeClock)
         await harness.advance("2h")
         (await harness.tenant.cancel("a")).unwrap()
         await harness.advance("1d")
-        assert harness.node.upkeep.tally["requests"] == 2
+        assert harness.node.pruning.tally["requests"] == 2
         assert len((await store.messages.page(MessageQuery(kinds=("topic",)))).messages) == 2
         await harness.advance("1d")
         assert (await store.messages.page(MessageQuery(kinds=("topic",)))).messages == []

@@ -222,7 +222,7 @@ async def test_one_change_that_a_parent_cannot_take_does_not_harm_the_others(mad
         await tenant.create(Nest, "n")
         answers = await at_once(harness, ("n:1:0", CRACK), ("n:1:1", CRACK), ("n:1:2", HATCH))
         assert [type(answer) for answer in answers] == [Receipt, Refusal, Receipt]
-        assert "the parent n cannot take it" in str(answers[1])
+        assert "the parent n refused it" in str(answers[1])
         nest = await tenant.get("n")
         assert (nest.children, nest.counters["errors"]) == ({"cracked": 1, "warm": 1, "hatched": 1}, 1)
         assert (await tenant.get("n:1:1")).state == "warm"

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from headway.outbox.breaker import IN_A_ROW, Breaker
-from headway.outbox.destination import Backoff, DeliveryError, PermanentError, UnreachableError
+from headway.errors import DeliveryError, PermanentError, UnreachableError
+from headway.outbox.destination import Backoff
 from headway.outbox.letters import Letters
+from headway.outbox.plan import FAILURES, MOST_WAITING
 from headway.outbox.relay import Relay
-from headway.outbox.waiting import MOST_WAITING
 from headway.store.port import Store
+from headway.store.postgres import letters as postgres_letters
 from headway.store.postgres import messages as postgres_messages
 from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor
@@ -55,14 +56,16 @@ async def test_a_destination_that_takes_nothing_is_tried_with_one_message_at_a_t
     assert {message.instance for message in reader.taken} == {*names(14)}
     assert not await store.letters.page(LetterQuery())
     said = [record.getMessage() for record in caplog.records]
-    assert said[0] == "relay to subscriber:reader takes nothing, last: no answer; one message is tried in 5 s"
+    assert said[0] == (
+        "relay to subscriber:reader: nothing is accepted, last error: no answer; one message is tried in 5 s"
+    )
 
 
 async def test_instances_that_fail_among_others_do_not_stop_the_others(store: Store) -> None:
     """Nine fail, one arrives, nine fail: the destination is there."""
     failing = Reader(bad=always(NO))
     for group in ("a", "b", "c"):
-        for number in range(IN_A_ROW - 1):
+        for number in range(FAILURES - 1):
             await publish(store, f"{group}{number}", "bad")
         await publish(store, f"{group}-good", "good")
     relay = relay_to(store, failing, at_once=1)
@@ -82,7 +85,7 @@ async def test_one_instance_that_fails_again_and_again_is_its_own_trouble(
     for _ in range(30):
         await until_idle(relay)
         clock.advance("10s")
-    assert len(reader.given) > IN_A_ROW
+    assert len(reader.given) > FAILURES
     assert relay.tally["paused"] == 0
 
 
@@ -94,18 +97,6 @@ async def test_an_answer_for_good_is_an_answer(store: Store) -> None:
     relay = relay_to(store, reader, at_once=1)
     await until_idle(relay)
     assert (len(reader.given), relay.tally["paused"]) == (20, 0)
-
-
-def test_pauses_double_up_to_a_bound_and_begin_anew() -> None:
-    """Five seconds, ten, twenty, up to five minutes; after an answer ten more failures are needed."""
-    breaker = Breaker()
-    pauses = [breaker.failed(("t", f"{number}")) for number in range(IN_A_ROW + 40)]
-    seconds = [pause.total_seconds() for pause in pauses if pause is not None]
-    assert seconds[:4] == [5, 10, 20, 40]
-    assert max(seconds) == seconds[-1] == 300
-    assert breaker.answered()
-    assert not breaker.answered()
-    assert breaker.failed(("t", "x")) is None
 
 
 async def test_a_destination_that_is_not_there_costs_no_attempt_one_by_one_either(
@@ -130,7 +121,7 @@ async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, c
     relay = relay_to(store, reader, page=10, most_waiting=25)
     await publish(store, "a", "bad", *(f"m{number}" for number in range(60)))
     await until_idle(relay)
-    assert len(await store.letters.page(LetterQuery(limit=1_000))) == relay._waiting.count == 30
+    assert len(await store.letters.page(LetterQuery(limit=1_000))) == relay._state.backlog.count == 30
     reader.moods.clear()
     clock.advance("10s")
     await until_idle(relay)
@@ -138,7 +129,7 @@ async def test_when_very_much_waits_the_rest_stays_in_the_outbox(store: Store, c
         "bad",
         *(f"m{number}" for number in range(60)),
     ]
-    assert (relay._waiting.count, relay._waiting.blocked) == (0, {})
+    assert (relay._state.backlog.count, relay._state.backlog.waiting) == (0, {})
     assert relay.tally["dead"] == 0
 
 
@@ -167,7 +158,7 @@ async def test_very_much_that_waits_of_one_tenant_keeps_no_other_waiting(
     assert await letters.redrive("refused") == 20
     await until_idle(relay)
     assert sorted(reader.names) == sorted(["bad", "good", *(f"m{number}" for number in range(51))])
-    assert (await letters.list("refused", dead=None), relay._waiting.count) == ([], 0)
+    assert (await letters.list("refused", dead=None), relay._state.backlog.count) == ([], 0)
 
 
 async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
@@ -175,13 +166,13 @@ async def test_a_destination_with_very_much_waiting_is_probed_with_what_is_new(
 ) -> None:
     """Nothing is given up for a probe, and a probe that has failed waits once; when one arrives all go on."""
     reader, relay = await poisoned(store, page=5, most_waiting=10)
-    for name in names(IN_A_ROW):
+    for name in names(FAILURES):
         await publish(store, name, "later", "later")
     await until_idle(relay)
     for _ in range(8):
         clock.advance("5m")
         await until_idle(relay)
-    assert (relay._waiting.are_too_many, reader.names) == (True, [])
+    assert (relay._state.backlog.is_full, reader.names) == (True, [])
     await publish(store, "x", "bad")
     await publish(store, "healthy", "good")
     while not reader.taken:
@@ -206,7 +197,7 @@ async def test_when_twice_as_many_wait_what_fails_is_given_up_at_once(store: Sto
         await publish(store, name, "bad")
         await publish(store, f"{name}!", "fine")
     await until_idle(relay)
-    assert relay._waiting.count == 8
+    assert relay._state.backlog.count == 8
     for number in range(5):
         await publish(store, f"z{number}", "bad")
     await until_idle(relay)
@@ -222,12 +213,12 @@ async def test_waiting_letters_that_somebody_has_deleted_keep_nobody_waiting(
     relay = relay_to(store, reader, backoff=Backoff.after("1h", jitter=0))
     await publish(store, "a", "bad", "next")
     await until_idle(relay)
-    assert relay._waiting.count == 2
+    assert relay._state.backlog.count == 2
     assert await Letters(store).discard("acme", destination="subscriber:reader", waiting=True) == 2
     clock.advance("10s")
     await publish(store, "a", "new")
     await relay.turn()
-    assert (relay._waiting.count, reader.names) == (0, ["new"])
+    assert (relay._state.backlog.count, reader.names) == (0, ["new"])
 
 
 async def test_the_next_page_is_read_while_this_one_is_on_its_way(store: Store) -> None:
@@ -289,7 +280,7 @@ async def test_text_that_needs_care_arrives_as_it_was(store: Store) -> None:
     assert (seen.instance, seen.data) == (odd, {"odd": odd, "number": 1.5, "none": None})
 
 
-async def poisoned(store: Store, count: int = IN_A_ROW + 2, **options: Any) -> tuple[Reader, Relay]:
+async def poisoned(store: Store, count: int = FAILURES + 2, **options: Any) -> tuple[Reader, Relay]:
     """A relay that leaves its destination alone, because so many instances always fail."""
     reader = Reader(bad=always(NO))
     relay = relay_to(store, reader, backoff=Backoff.after(*["1s"] * 50, jitter=0), **options)
@@ -316,8 +307,8 @@ async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
     store: Store, clock: FakeClock
 ) -> None:
     """Pages of messages of failing instances, and of those that nobody wants, are passed within one pause."""
-    reader, relay = await poisoned(store, page=IN_A_ROW + 2, events=("bad", "good"))
-    for name in names(IN_A_ROW):
+    reader, relay = await poisoned(store, page=FAILURES + 2, events=("bad", "good"))
+    for name in names(FAILURES):
         await publish(store, name, "good", "unwanted", "good")
     await publish(store, "healthy", "unwanted", "good")
     await publish(store, "late", "good")
@@ -332,7 +323,7 @@ async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
         clock.advance("10s")
     assert not await store.letters.page(LetterQuery())
     assert [message.instance for message in reader.taken].count("late") == 1
-    for name in names(IN_A_ROW):
+    for name in names(FAILURES):
         assert [message.name for message in reader.taken if message.instance == name] == [
             "bad",
             "good",
@@ -340,19 +331,19 @@ async def test_a_healthy_instance_is_found_behind_messages_that_have_to_wait(
         ]
 
 
-@pytest.mark.parametrize("most_waiting", [MOST_WAITING, IN_A_ROW], ids=["few wait", "too many wait"])
+@pytest.mark.parametrize("most_waiting", [MOST_WAITING, FAILURES], ids=["few wait", "too many wait"])
 async def test_letters_that_nobody_has_tried_and_new_messages_take_turns(
     store: Store, clock: FakeClock, most_waiting: int
 ) -> None:
     """Neither the ones nor the others keep a healthy instance waiting for ever."""
-    reader, relay = await poisoned(store, IN_A_ROW + 4, at_once=1, most_waiting=most_waiting)
+    reader, relay = await poisoned(store, FAILURES + 4, at_once=1, most_waiting=most_waiting)
     for number in range(3):
         await publish(store, f"new{number}", "bad")
     given = len(reader.given)
     for pause in (5, 10, 20, 40):
         clock.advance(f"{pause}s")
         await until_idle(relay)
-    assert relay._waiting.are_too_many == (most_waiting == IN_A_ROW)
+    assert relay._state.backlog.is_full == (most_waiting == FAILURES)
     tried = [message.instance for message in reader.given[given:]]
     assert tried == ["new0", "i10", "new1", "i11"]
 
@@ -375,7 +366,7 @@ async def test_letters_are_read_with_so_much_data_only(
 ) -> None:
     """Those that are due, and those behind them: one at least, and none before another of its instance."""
     monkeypatch.setattr(sqlite_letters, "MOST_CHARACTERS", 250)
-    monkeypatch.setattr(postgres_messages, "MOST_BYTES", 250)
+    monkeypatch.setattr(postgres_letters, "MOST_BYTES", 250)
     said = [f"m{number}" for number in range(7)]
     moods = dict.fromkeys(["large", *said], at_first(NO, 100))
     reader = Reader(**moods)
@@ -400,7 +391,7 @@ async def test_letters_are_read_with_so_much_data_only(
 
 async def test_instances_that_have_failed_are_tried_after_all_others(store: Store, clock: FakeClock) -> None:
     """However many fail again, healthy ones are served before the destination is left alone."""
-    reader, relay = await poisoned(store, at_once=IN_A_ROW)
+    reader, relay = await poisoned(store, at_once=FAILURES)
     for number in range(5):
         await publish(store, f"healthy{number}", "good")
     clock.advance("5s")
@@ -418,7 +409,31 @@ async def test_very_much_that_waits_of_a_slow_instance_is_never_given_up(store: 
     await publish(store, "other", "o1")
     most = 0
     while await relay.turn():
-        most = max(most, relay._waiting.count)
+        most = max(most, relay._state.backlog.count)
     assert 10 < most <= 25
     assert [message.name for message in reader.given if message.instance == "slow"] == said
     assert (relay.tally["dead"], relay.tally["delivered"]) == (0, 61)
+
+
+async def test_a_probe_that_waits_as_a_letter_does_not_keep_its_relay_busy(
+    store: Store, clock: FakeClock
+) -> None:
+    """When its page is read later and holds nothing else, the relay passes it and rests."""
+    reader, relay = await poisoned(store, most_waiting=FAILURES)
+    await publish(store, "new", "bad")
+    clock.advance("5s")
+    await until_idle(relay)
+    assert reader.given[-1].instance == "new"
+    reader.moods["bad"] = lambda message: None if message.instance != "new" else always(NO)(message)
+    for _ in range(10):
+        clock.advance("5m")
+        turns = 0
+        while await relay.turn():
+            turns += 1
+            assert turns < 100
+    letters = await store.letters.page(LetterQuery())
+    assert [(letter.instance, letter.dead) for letter in letters] == [("new", False)]
+    reader.moods.clear()
+    clock.advance("5m")
+    await until_idle(relay)
+    assert [message.instance for message in reader.taken].count("new") == 1

@@ -7,17 +7,10 @@ from typing import Any
 import pytest
 
 from headway.engine.engine import Engine
-from headway.errors import StoreUnavailableError
-from headway.outbox.breaker import IN_A_ROW
-from headway.outbox.destination import (
-    DeliveryError,
-    Fates,
-    Message,
-    PermanentError,
-    Terms,
-    UnreachableError,
-    Wants,
-)
+from headway.errors import DeliveryError, PermanentError, StoreUnavailableError, UnreachableError
+from headway.outbox.destination import DeliveryReport, Terms, Wants
+from headway.outbox.message import Message
+from headway.outbox.plan import FAILURES
 from headway.outbox.relay import Relay
 from headway.store.port import Store
 from headway.store.queries import LetterQuery, Settlement
@@ -49,7 +42,7 @@ class Pile:
         """Never called: it takes many."""
         raise AssertionError(message)
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Tell of the last one first."""
         names = [message.name for message in messages]
         self.pages.append(names)
@@ -58,9 +51,9 @@ class Pile:
             if name in self.silent:
                 continue
             if error is None:
-                fates.arrived.append(place)
+                report.delivered.append(place)
             else:
-                fates.failed.append((place, error))
+                report.failed.append((place, error))
         self.taken += [name for name in names if self.answers.get(name) is None]
 
     async def close(self) -> None:
@@ -174,7 +167,7 @@ async def test_what_is_not_told_counts_as_not_tried(store: Store) -> None:
 
 async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store) -> None:
     """However many instances are refused, a destination that takes messages is not left alone."""
-    refused = [f"r{number}" for number in range(3 * IN_A_ROW)]
+    refused = [f"r{number}" for number in range(3 * FAILURES)]
     for name in refused:
         await publish(store, name, name)
     await publish(store, "a", "a1")
@@ -190,13 +183,13 @@ async def test_refusals_beside_what_arrives_do_not_stop_the_others(store: Store)
 class Broken(Pile):
     """Lets an error out that nobody has thought of, after some have arrived."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Take all up to the one that breaks it."""
         for place, message in enumerate(messages):
             if message.name in self.answers:
                 raise KeyError("nobody has thought of it")
             self.taken.append(message.name)
-            fates.arrived.append(place)
+            report.delivered.append(place)
 
 
 async def test_an_error_that_nobody_has_thought_of_repeats_nothing_that_has_arrived(
@@ -218,10 +211,10 @@ async def test_what_has_arrived_is_written_when_the_lease_cannot_be_extended(sto
     told = asyncio.Event()
 
     class Slow(Pile):
-        async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+        async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
             [first, *_] = messages
             self.taken.append(first.name)
-            fates.arrived.append(0)
+            report.delivered.append(0)
             told.set()
             await asyncio.Event().wait()
 
@@ -243,13 +236,13 @@ async def test_what_has_arrived_is_written_when_the_lease_cannot_be_extended(sto
 class Startled(Pile):
     """Lets a cancellation of its own out, once, after some have arrived."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Take the first one only, then all."""
         if not self.pages:
             messages = [next(iter(messages))]
-            await super().deliver_all(messages, fates)
+            await super().deliver_all(messages, report)
             raise asyncio.CancelledError("a library's own")
-        await super().deliver_all(messages, fates)
+        await super().deliver_all(messages, report)
 
 
 async def test_a_cancellation_that_nobody_asked_for_is_a_failure_like_others(
@@ -272,8 +265,8 @@ async def test_a_cancellation_from_within_does_not_end_a_relay_that_runs(store: 
     arrived = asyncio.Event()
 
     class Ringing(Pile):
-        async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
-            await super().deliver_all(messages, fates)
+        async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
+            await super().deliver_all(messages, report)
             arrived.set()
 
     class Jumpy:

@@ -6,8 +6,7 @@ import pytest
 from cloudevents.core.formats.json import JSONFormat
 from cloudevents.core.v1.event import CloudEvent
 
-from headway.outbox.cloudevents import cloud_event
-from headway.outbox.destination import Message
+from headway.outbox.message import Message, cloud_event
 
 pytestmark = pytest.mark.mission("ENG-5")
 

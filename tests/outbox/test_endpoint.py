@@ -11,11 +11,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from headway.errors import InputError
-from headway.outbox.addresses import is_public
-from headway.outbox.endpoint import Endpoint, address_of
+from headway.outbox.addresses import address_of, is_public
+from headway.outbox.endpoint import Endpoint, new_secret, signing_key
 from headway.outbox.kafka import Kafka
 from headway.outbox.redis import RedisChannel, RedisStream
-from headway.outbox.signing import key_of, new_secret
 from headway.outbox.subscriber import Subscriber
 
 pytestmark = pytest.mark.mission("ENG-5")
@@ -155,20 +154,20 @@ def test_all_other_addresses_are_not(address: str) -> None:
 def test_a_secret_that_is_too_short_or_none_is_refused(secret: str) -> None:
     """The error does not repeat it."""
     with pytest.raises(InputError) as caught:
-        key_of(secret)
+        signing_key(secret)
     assert len(secret) <= 6 or secret[6:] not in str(caught.value)
 
 
 @pytest.mark.parametrize("length", [24, 32, 64])
 def test_a_secret_holds_24_to_64_bytes(length: int) -> None:
     """As Standard Webhooks asks for."""
-    assert key_of(whsec(length)) == b"k" * length
+    assert signing_key(whsec(length)) == b"k" * length
 
 
 def test_new_secrets_differ() -> None:
     """Each is 32 random bytes."""
     assert len({new_secret() for _ in range(10)}) == 10
-    assert len(key_of(new_secret())) == 32
+    assert len(signing_key(new_secret())) == 32
 
 
 @pytest.mark.parametrize(

@@ -13,12 +13,12 @@ from headway.codec import encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.trace import tracing
-from headway.errors import StoreUnavailableError
+from headway.errors import DeliveryError, PermanentError, StoreUnavailableError
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
-from headway.outbox.destination import DeliveryError, Message, PermanentError
-from headway.outbox.instances import Instances, sender
+from headway.outbox.instances import InstanceDestination, sender
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
 from headway.statechart.snapshot import SYSTEM, work_done
 from headway.store.port import Store
@@ -90,7 +90,7 @@ class World:
 
     def __init__(self, engine: Engine, clock: FakeClock) -> None:
         self.engine, self.clock = engine, clock
-        self.instances = Instances(engine)
+        self.instances = InstanceDestination(engine)
         self.relay = Relay(engine, self.instances)
         self.letters = Letters(engine.store)
 
@@ -369,7 +369,7 @@ def test_trouble_with_the_store_may_pass() -> None:
             await engine.create(ACME, "friend", "Friend")
         message = Message("msg_1", ACME, "a", "deliver", "hello", clock.now(), '{"to":"friend"}')
         with pytest.raises(Exception) as caught:  # noqa: PT011 - whatever it is, it is no PermanentError
-            await Instances(engine).deliver(message)
+            await InstanceDestination(engine).deliver(message)
         assert not isinstance(caught.value, DeliveryError)
 
     asyncio.run(played())

@@ -13,9 +13,10 @@ from headway import Final, State, Statechart
 from headway.engine.engine import Engine
 from headway.errors import InputError, StoreUnavailableError
 from headway.node import Node
-from headway.outbox.destination import Backoff, message_id
+from headway.outbox.destination import Backoff
 from headway.outbox.kafka import Kafka
 from headway.outbox.letters import Letters
+from headway.outbox.message import message_id
 from headway.outbox.relay import Relay
 from headway.store.port import Store
 from headway.store.queries import LetterQuery, MessageQuery
@@ -337,7 +338,7 @@ async def test_a_message_that_is_refused_for_ever_is_dead_and_can_be_tried_again
     [
         (TOPIC, "x" * 5_000, "Message size too large"),
         ("claims-{region}", {"amount": 1}, "has no region"),
-        ("claims-{region}", {"region": "a b"}, "not the name of a topic"),
+        ("claims-{region}", {"region": "a b"}, "not a valid topic name"),
         ("claims-{region}", {"region": ""}, "has no region"),
         ("claims-{region}", {"region": {"x": 1}}, "has no region"),
         ("claims-{region}", {"region": "a\nb"}, "cannot be part of a name"),

@@ -10,10 +10,9 @@ import pytest
 
 from headway.engine.engine import Engine
 from headway.outbox.destination import Backoff
-from headway.outbox.endpoint import Endpoint
+from headway.outbox.endpoint import Endpoint, new_secret
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.outbox.signing import new_secret
 from headway.outbox.subscriber import Subscriber
 from headway.outbox.webhook import Webhook
 from headway.store.queries import LetterQuery

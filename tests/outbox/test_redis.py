@@ -11,13 +11,12 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from headway.engine.engine import Engine
-from headway.errors import InputError
+from headway.errors import InputError, PermanentError, UnreachableError
 from headway.outbox import redis as redis_module
-from headway.outbox.destination import Message, PermanentError, UnreachableError, message_id
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message, Template, message_id
 from headway.outbox.redis import RedisChannel, RedisDestination, RedisServer, RedisStream
 from headway.outbox.relay import Relay
-from headway.outbox.templates import Template
 from headway.store.port import Store
 from headway.store.queries import LetterQuery, MessageQuery
 from headway.testing import FakeClock

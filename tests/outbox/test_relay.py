@@ -7,25 +7,15 @@ from datetime import timedelta
 import pytest
 
 from headway import Final, State, Statechart
-from headway.codec import from_data, replace
 from headway.engine.engine import Engine
-from headway.errors import InputError, StoreUnavailableError
-from headway.outbox.destination import (
-    Backoff,
-    BusyError,
-    DeliveryError,
-    Message,
-    PermanentError,
-    Wants,
-    message_id,
-)
+from headway.errors import BusyError, DeliveryError, InputError, PermanentError, StoreUnavailableError
+from headway.outbox.destination import Backoff, Wants
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message, message_id
 from headway.outbox.relay import Relay
-from headway.outbox.round import Round
 from headway.outbox.subscriber import Subscriber
 from headway.store.port import Store
 from headway.store.queries import LetterQuery
-from headway.store.rows import MessageRow
 from headway.testing import FakeClock
 from tests.fuzzing import seeds
 from tests.outbox.world import (
@@ -40,7 +30,7 @@ from tests.outbox.world import (
     until_idle,
 )
 from tests.overlay import Overlay
-from tests.store.contract.place import LETTER, Place
+from tests.store.contract.place import Place
 
 pytestmark = pytest.mark.mission("ENG-5")
 
@@ -385,7 +375,7 @@ async def test_a_subscriber_that_never_returns_holds_up_its_own_instance_only(
     await until_idle(relay)
     [letter, _] = await store.letters.page(LetterQuery())
     assert (reader.names, letter.attempts) == (["b1"], 1)
-    assert letter.error == "it was not taken within 0.001 s"
+    assert letter.error == "not accepted within 0.001 s"
     hangs.clear()
     clock.advance("10s")
     await until_idle(relay)
@@ -428,9 +418,9 @@ async def test_what_could_not_be_tried_in_time_does_not_pile_up(store: Store) ->
         await publish(store, f"i{number}", "m")
     await relay.turn()
     assert len(reader.taken) == 2
-    most = relay._waiting.count
+    most = relay._state.backlog.count
     while await relay.turn():
-        most = max(most, relay._waiting.count)
+        most = max(most, relay._state.backlog.count)
     assert (len(reader.taken), len(reader.given)) == (30, 30)
     assert most <= 10
 
@@ -609,24 +599,6 @@ async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
             break
     assert not await store.letters.page(LetterQuery())
     assert taken == sent
-
-
-def test_what_was_not_tried_waits_and_is_written_as_a_letter() -> None:
-    """A round tells the truth at any time, also when it is cut off before it has begun."""
-    letter = replace(LETTER, instance="a")
-    message = from_data(
-        MessageRow, {name: getattr(letter, name) for name in MessageRow.__struct_fields__[:-1]}
-    )
-    new = replace(letter, attempts=0, due=message.at, error="")
-    cut_off = Round([], [message], {})
-    assert list(cut_off.waiting()) == [message]
-    assert cut_off.written(letter.destination, FakeClock().now()) == ((new,), ())
-    cut_off.arrived([message])
-    assert cut_off.written(letter.destination, FakeClock().now()) == ((), ())
-    stored = Round([letter], [], {})
-    assert stored.written(letter.destination, FakeClock().now()) == ((), ())
-    stored.arrived([letter])
-    assert stored.written(letter.destination, FakeClock().now()) == ((), (letter.position,))
 
 
 def test_what_is_wanted() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headway.outbox.destination import Message
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
 from headway.store.port import Store
 from headway.testing import FakeClock
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.mission("ENG-5")
 
 async def lose_lease(store: Store, relay: Relay) -> None:
     """Let another relay have the lease before this one asks for it again."""
-    await store.leases.release([("", relay._consumer)], relay._holder)
+    await store.leases.release([("", relay._lease.name)], relay._lease.holder)
 
 
 async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, clock: FakeClock) -> None:
@@ -39,13 +39,14 @@ async def test_a_relay_goes_on_from_where_another_holder_has_come(store: Store, 
 
 async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved(store: Store) -> None:
     """A relay that finds its lease free again during a delivery writes nothing if the cursor has moved."""
-    theirs, asked, enough = Reader(), [], asyncio.Event()
+    theirs, over = Reader(), asyncio.Event()
+    asked: list[object] = []
     other = relay_to(store, theirs, holder="other")
 
     async def hold(*given: object) -> object:
+        if asked:  # however long the others take, it comes back to the store after them
+            await over.wait()
         asked.append(given)
-        if len(asked) > 2:
-            enough.set()
         return await store.leases.hold(*given)  # type: ignore[arg-type]
 
     async def overtaken(_message: Message) -> None:
@@ -54,7 +55,8 @@ async def test_a_relay_does_not_move_a_cursor_back_that_another_holder_has_moved
         await publish(store, "a", "two")
         await until_idle(other)
         await other.stop()
-        await enough.wait()
+        over.set()
+        await asyncio.Event().wait()
 
     mine = Reader(one=overtaken)
     slow = relay_to(

@@ -17,11 +17,11 @@ from standardwebhooks.webhooks import Webhook as Reference
 from standardwebhooks.webhooks import WebhookVerificationError
 
 from headway.engine.engine import Engine
-from headway.outbox.destination import BusyError, DeliveryError, Message, PermanentError
-from headway.outbox.endpoint import Endpoint
+from headway.errors import BusyError, DeliveryError, PermanentError
+from headway.outbox.endpoint import Endpoint, new_secret
 from headway.outbox.letters import Letters
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
-from headway.outbox.signing import new_secret
 from headway.outbox.webhook import Webhook
 from headway.store.port import Store
 from headway.testing import FakeClock

@@ -22,7 +22,7 @@ LEGAL = {
     "statechart/drawings/dot.py": "",
     "statechart/explore/explore.py": "import headway.statechart.step.step",
     "statechart/scxml/document.py": "",
-    "statechart/upgrade/remap.py": "",
+    "statechart/upgrade/instance.py": "",
     "engine/engine.py": "import headway.store.address",
     "store/address.py": "",
     "store/migrate.py": "",

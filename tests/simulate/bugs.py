@@ -8,26 +8,24 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.engine import batch, commit, undo
+from headway.engine import batch, commit
 from headway.engine.engine import Engine
 from headway.engine.upgrade import upgrade, versions
 from headway.errors import StoreUnavailableError
-from headway.outbox import delivery
-from headway.outbox.destination import message_of
+from headway.outbox import delivery, plan
+from headway.outbox.message import message_of
 from headway.outbox.relay import Relay
-from headway.outbox.round import Round
-from headway.outbox.waiting import Waiting
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing, selection
-from headway.statechart.upgrade import carry, remap
+from headway.statechart.upgrade import instance, open_items
 from headway.store.queries import Claim
 from headway.store.rows import WorkRow
 from headway.testing.memory import claims, messages, unit, work
 from headway.testing.memory.tables import Tables
 from headway.worker import timers as timers_module
+from headway.worker.attempt import RunningAttempts
 from headway.worker.heartbeat import Deadlines, Heartbeat
-from headway.worker.running import Attempts
 
 Patch = pytest.MonkeyPatch
 Bug = Callable[[Patch], None]
@@ -56,7 +54,7 @@ def no_fencing_by_attempt(patch: Patch) -> None:
 
 def a_refused_order_leaves_traces(patch: Patch) -> None:
     """What an order has changed before it failed is written."""
-    patch.setattr(undo.Undo, "all", nothing)
+    patch.setattr(commit.Undo, "all", nothing)
 
 
 def requests_are_not_remembered(patch: Patch) -> None:
@@ -68,17 +66,17 @@ def the_cursor_moves_first(patch: Patch) -> None:
     """A relay writes how far it is before it delivers."""
     work_through = Relay._work_through
 
-    async def hasty(self: Any, due: Any, page: Any) -> bool:
-        if not await self._settle(page.cursor, always=True):
+    async def hasty(self: Any, plan: Any) -> bool:
+        if not await self._settle(self._state.settlement(plan.cursor)):
             return False
-        return await work_through(self, due, page)
+        return await work_through(self, plan)
 
     patch.setattr(Relay, "_work_through", hasty)
 
 
 def letters_do_not_block(patch: Patch) -> None:
     """What follows a message that was not taken overtakes it."""
-    patch.setattr(Waiting, "block", nothing)
+    patch.setattr(plan.Backlog, "add", nothing)
 
 
 def timers_stay(patch: Patch) -> None:
@@ -146,7 +144,7 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
     """A worker whose lease is not extended goes on as if it were."""
 
     async def extend(self: Any, due: Any, now: float) -> None:
-        await self._store.work.extend(self._worker, [running.attempt for running in due])
+        await self._store.work.extend(self._worker, [running.ref.key for running in due])
         for running in due:
             running.beat_at = now + running.row.heartbeat / 1_000
             running.lease_until = now + running.row.lease / 1_000
@@ -158,13 +156,13 @@ def a_lost_lease_is_believed(patch: Patch) -> None:
 
     patch.setattr(Heartbeat, "_extend", extend)
     patch.setattr(Deadlines, "turn", turn)
-    cancel = Attempts.cancel
+    cancel = RunningAttempts.cancel
 
     def stubborn(self: Any, running: Any, reason: str) -> None:
         if reason != "lost":
             cancel(self, running, reason)  # type: ignore[arg-type]
 
-    patch.setattr(Attempts, "cancel", stubborn)
+    patch.setattr(RunningAttempts, "cancel", stubborn)
 
 
 def answers_before_the_commit(patch: Patch) -> None:
@@ -239,12 +237,12 @@ def due_timers_are_put_off_for_ever(patch: Patch) -> None:
 
 def a_queue_is_delivered_backwards(patch: Patch) -> None:
     """The messages of an instance leave in the wrong order."""
-    lanes = Round.lanes
+    lanes = plan.lanes
 
-    def backwards(self: Any) -> Any:
-        return [[*reversed(lane)] for lane in lanes(self)]
+    def backwards(rows: Any) -> Any:
+        return [[*reversed(lane)] for lane in lanes(rows)]
 
-    patch.setattr(Round, "lanes", backwards)
+    patch.setattr(delivery, "lanes", backwards)
 
 
 def asks_stay_open(patch: Patch) -> None:
@@ -254,23 +252,23 @@ def asks_stay_open(patch: Patch) -> None:
 
 def an_upgrade_forgets_the_time_waited(patch: Patch) -> None:
     """A timer that another delay replaces counts from the upgrade on."""
-    due = carry._due
+    due = open_items._due
 
     def anew(passage: Any, alarm: Any, _begun: datetime) -> datetime:
         return due(passage, alarm, passage.now)
 
-    patch.setattr(carry, "_due", anew)
+    patch.setattr(open_items, "_due", anew)
 
 
 def an_upgrade_lets_old_work_go_on(patch: Patch) -> None:
     """Work that another handler is to do goes on as the attempt it was."""
-    carried = carry._carried
+    carried = open_items._carried
 
     def kept(passage: Any, node: Any, was: Any) -> Any:
         held = passage.snapshot.work.get(was.id) if was is not None else None
         return carried(passage, node, was) if held is None else held
 
-    patch.setattr(carry, "_carried", kept)
+    patch.setattr(open_items, "_carried", kept)
 
 
 def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
@@ -286,17 +284,17 @@ def an_upgrade_ends_with_its_first_page(patch: Patch) -> None:
 
 def an_upgrade_tells_no_parent(patch: Patch) -> None:
     """A child is in another state now, and its parent counts it in the old one."""
-    patch.setattr(remap, "_report", nothing)
+    patch.setattr(instance, "_report", nothing)
 
 
 def an_undo_keeps_the_new_times(patch: Patch) -> None:
     """What was brought back has the timers of the new version."""
-    changed = remap.changed
+    changed = instance.changed
 
     def forgetful(before: Any, after: Any) -> Any:
         return {field: was for field, was in changed(before, after).items() if field != "timers"}
 
-    patch.setattr(remap, "changed", forgetful)
+    patch.setattr(instance, "changed", forgetful)
 
 
 def two_eyes_are_enough(patch: Patch) -> None:

@@ -3,10 +3,10 @@
 from typing import Any
 
 from headway.codec import replace
-from headway.engine import batch, commit, reports
+from headway.engine import batch, commit
 from headway.statechart import effects
-from headway.statechart.upgrade import remap
-from headway.worker import upkeep
+from headway.statechart.upgrade import instance
+from headway.worker import retention
 from tests.simulate.bugs import Bug, Patch, nothing
 
 
@@ -60,8 +60,8 @@ def a_cancellation_stays_with_the_parent(patch: Patch) -> None:
 
 def sums_have_no_errors(patch: Patch) -> None:
     """Children that report together report no errors."""
-    plus = reports.Gathered.plus
-    patch.setattr(reports.Gathered, "plus", lambda self, report: plus(self, replace(report, errors=0)))
+    plus = batch.ChildReports.plus
+    patch.setattr(batch.ChildReports, "plus", lambda self, report: plus(self, replace(report, errors=0)))
 
 
 def errors_are_never_taken_back(patch: Patch) -> None:
@@ -98,7 +98,7 @@ def what_people_saw_is_not_noted(patch: Patch) -> None:
 
 def an_upgrade_forgets_who_acted(patch: Patch) -> None:
     """Whoever did something in the old version may do what they may not in the new one."""
-    patch.setattr(remap, "_acted", lambda _passage, _further: {})
+    patch.setattr(instance, "_acted", lambda _passage, _further: {})
 
 
 def questions_are_written_bare(patch: Patch) -> None:
@@ -127,20 +127,20 @@ def an_upgrade_leaves_the_question(patch: Patch) -> None:
 
 
 def the_living_are_deleted(patch: Patch) -> None:
-    """Upkeep takes those along that have not ended."""
-    prunings = upkeep.Upkeep._prunings
+    """Pruning takes those along that have not ended."""
+    prunings = retention.Pruning._prunings
 
     def greedy(self: Any, now: Any) -> Any:
         async def prune() -> int:
             tables = self.engine.store.tables
-            old = [key for key, row in tables.instances.items() if row.updated_at < upkeep._ago(now, "4s")]
+            old = [key for key, row in tables.instances.items() if row.updated_at < retention._ago(now, "4s")]
             for key in old:
                 del tables.instances[key]
             return len(old)
 
-        return [*prunings(self, now), ("instances", prune)] if self._lasts() else prunings(self, now)
+        return [*prunings(self, now), ("instances", prune)] if self._periods() else prunings(self, now)
 
-    patch.setattr(upkeep.Upkeep, "_prunings", greedy)
+    patch.setattr(retention.Pruning, "_prunings", greedy)
 
 
 LOSSES: list[Bug] = [

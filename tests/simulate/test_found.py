@@ -12,8 +12,8 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.upgrade.upgrade import upgrade
 from headway.errors import StoreUnavailableError
-from headway.outbox.destination import Message
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
+from headway.outbox.message import Message
 from headway.outbox.relay import Relay
 from headway.outbox.subscriber import Subscriber
 from headway.statechart.snapshot import Actor, work_done
@@ -125,7 +125,7 @@ async def test_a_cancellation_reaches_children_that_were_born_later_by_the_clock
         await engine.create("t", "a", Whole)
     async with Engine(MemoryStore(tables, FakeClock()), [Whole, Part]) as engine:
         await engine.cancel("t", "a")
-        relay = Relay(engine, Instances(engine))
+        relay = Relay(engine, InstanceDestination(engine))
         while await relay.turn():
             pass
         assert (await engine.get("t", "a:1:0")).ended
@@ -151,7 +151,7 @@ async def test_a_timer_that_an_upgrade_moves_while_it_fires_comes_when_it_is_due
         due = await engine.store.timers.due(1, engine.charts.versions)
         await upgrade(engine, "Nap", 2)
         timers = Timers(engine)
-        await timers._clear_away(due, await timers._fire(due))
+        await timers._postpone(due, await timers._fire(due))
         assert [row.due for row in tables.timers.values()] == [due[0].due + timedelta(seconds=4)]
         clock.advance("3s")
         await timers.turn()

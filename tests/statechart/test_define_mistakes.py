@@ -62,12 +62,12 @@ def test_all_mistakes_are_found_at_once_with_their_lines() -> None:
 
     assert definition_problems(define) == [
         (2, "a has timeout= but no run= (for a time limit write .after(...))"),
-        (3, 'late= is "refuse" or "record", not \'maybe\''),
+        (3, 'late= must be "refuse" or "record", not \'maybe\''),
         (3, "not a duration: '2 fortnights' (write 500ms, 90s, 5m, 2h, 1d 12h)"),
         (3, "b asks nobody: name a role"),
         (5, "a guard or action needs a name: write a function, not a lambda"),
         (6, "stop is distinct_from 'goo', which does not exist (did you mean go?)"),
-        (6, "stop has a quorum of 0: it lies between 1 and 100"),
+        (6, "stop has a quorum of 0: it must be between 1 and 100"),
         (7, "out leaves c, which is final"),
     ]
 
@@ -95,86 +95,86 @@ DEEP = model.If(
 
 MISTAKES: list[tuple[dict[str, object], str]] = [
     ({}, "has no states"),
-    ({"a": State()}, "no outermost state says initial=True"),
-    ({"a": State(initial=True), "b": State(initial=True)}, "several states say initial=True"),
+    ({"a": State()}, "no outermost state has initial=True"),
+    ({"a": State(initial=True), "b": State(initial=True)}, "several outermost states have initial=True"),
     ({"a": State(State(), initial=True)}, "a child of a has no name"),
     (two(p=Parallel()), "p is parallel and has no children"),
     (two(h=History()), "h is a history state and needs a state around it"),
-    (two(c=State(progress=(50, 20))), "it is a range within 0 to 100"),
+    (two(c=State(progress=(50, 20))), "it must be a range within 0 to 100"),
     (two(c=State(run="x", retry=Retry(-1))), "retries -1 times"),
     (two(c=State(run="x", retry=Retry(jitter=2))), "jitter outside 0 to 1"),
     (two(c=State(run="x", retry=(Retry(1), Retry(2, on="busy")))), "they never apply"),
-    (two(c=State(run="x", errors="a.b")), "is no error code"),
+    (two(c=State(run="x", errors="a.b")), "is not an error code"),
     (two(c=State(run=Run("x", lease="5s"))), "a lease that ends before the next heartbeat"),
-    (two(c=State(run=Run("x"), timeout="1s")), "put them into it"),
+    (two(c=State(run=Run("x"), timeout="1s")), "put them into the Run"),
     (two(c=State(ask=Ask("m", deadline="1h", remind="2h"))), "remind only after its deadline"),
     (two(c=State(where="x")), "which is for outermost states of charts with computed="),
-    (states_and(lambda a, _b: {"go": a.to()}), "go goes nowhere"),
+    (states_and(lambda a, _b: {"go": a.to()}), "go has no target"),
     (states_and(lambda a, _b: {"go": a.to(State())}), "is not an attribute of Made"),
     (states_and(lambda a, b: {"go": a.to(b, when=WRONG)}), "not a guard: 7"),
     (states_and(lambda a, b: {"go": a.to(b, do=WRONG)}), "not an action: 7"),
-    (states_and(lambda a, b: {"go": a.to(b, when="1 +")}), "is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, by=WRONG)}), "not a name, nor several: 7"),
+    (states_and(lambda a, b: {"go": a.to(b, when="1 +")}), "is not an expression"),
+    (states_and(lambda a, b: {"go": a.to(b, by=WRONG)}), "neither a name nor a list of names: 7"),
     (states_and(lambda a, b: {"go": a.to(b, takes=open)}), "does not describe JSON data"),
-    (states_and(lambda a, b: {"go": a.to(b, event="a b")}), "is no name for an event"),
-    (states_and(lambda a, b: {"go": a.to(b, event="timer")}), "the event timer is the engine's own"),
+    (states_and(lambda a, b: {"go": a.to(b, event="a b")}), "is not a valid name for an event"),
+    (states_and(lambda a, b: {"go": a.to(b, event="timer")}), "the event timer is reserved for the engine"),
     (states_and(lambda a, b: {"go": a.on("done.work.a").to(b)}), "which never comes"),
     (
         states_and(lambda a, b: {"go": a.on("ask.claim").to(b)}),
-        "names that begin with ask. are the engine's own",
+        "names that begin with ask. are reserved for the engine",
     ),
     (states_and(lambda a, b: {"go": a.on_deadline.to(b)}), "a has no ask with a deadline"),
     (states_and(lambda a, b: {"go": a.on_answer.to(b)}), "a has no ask"),
     (states_and(lambda a, b: {"go": a.on_error.to(b)}), "its state has no run="),
-    (states_and(lambda a, b: {"go": a.always.to(b, event="x")}), "names an event beside a trigger"),
-    (states_and(lambda a, b: {"go": a.to(b, but=(b,))}), "which goes with any_live only"),
+    (states_and(lambda a, b: {"go": a.always.to(b, event="x")}), "has an event and a trigger"),
+    (states_and(lambda a, b: {"go": a.to(b, but=(b,))}), "which only any_live takes"),
     (states_and(lambda a, b: {"go": a.computes(b)}), "which is for charts with computed="),
     (states_and(lambda a, b: {"go": a.to(a, b)}), "which cannot be active together"),
     (states_and(lambda a, b: {"go": a.after("soon").to(b)}), "not a duration: 'soon'"),
     (states_and(lambda a, b: {"go": (a.to(b), 1)[1]}), "has no name, or its name was assigned again"),
     (
         states_and(lambda a, b: {"go": a.to(b, **MISTYPED)}),
-        "quorom=, which says nothing (did you mean quorum?)",
+        "has no option quorom= (did you mean quorum?)",
     ),
     (states_and(lambda a, b: {"go": a.to(b, when=blind)}), "blind must take one argument, the view"),
-    (two(c=State(run=WRONG)), "run= names a handler or is a Run(...), not 7"),
-    (two(c=State(run="x", retry=WRONG)), "retry= is a Retry(...) or several, not 7"),
-    (two(c=State(ask=WRONG)), "ask= is an Ask(...), not 7"),
-    (two(c=State(ask=Ask("m", deadline="5d", escalate=WRONG))), "escalate= says who may answer too"),
+    (two(c=State(run=WRONG)), "run= must be the name of a handler or a Run(...), not 7"),
+    (two(c=State(run="x", retry=WRONG)), "retry= must be a Retry(...) or a list of them, not 7"),
+    (two(c=State(ask=WRONG)), "ask= must be an Ask(...), not 7"),
+    (two(c=State(ask=Ask("m", deadline="5d", escalate=WRONG))), "escalate= maps roles to durations"),
     (states_and(lambda a, b: {"go": a.to(b, do=put(at=NOW))}), "put() takes JSON values"),
-    (states_and(lambda a, b: {"go": a.every("0s").to(b)}), "too soon or too late"),
+    (states_and(lambda a, b: {"go": a.every("0s").to(b)}), "too short or too long"),
     (states_and(lambda a, b: {"go": a.on().to(b)}), "go waits for no event: name one, or write .always"),
     (states_and(lambda _a, b: {"go": any_live.on().to(b)}), "go waits for no event"),
     (states_and(lambda a, b: {"go": (a | b).on().to(b)}), "go waits for no event"),
     (states_and(lambda a, _b: {"c": (c := State(run="x")), "go": c.on_error().to(a)}), "waits for no event"),
     (states_and(lambda a, b: {"c": (c := State(b)), "go": c.on_error.to(a)}), "nothing runs in c"),
     (states_and(lambda a, b: {"c": (c := State(b)), "go": c.on_error("X").to(a)}), "nothing runs in c"),
-    (states_and(lambda a, b: {"go": a.on(WRONG).to(b)}), "not a name, nor several: (7,)"),
-    (states_and(lambda a, b: {"go": a.on_error(WRONG).to(b)}), "not a name, nor several: (7,)"),
-    (states_and(lambda a, b: {"go": a.after("1m").to(b, event="x")}), "names an event beside a trigger"),
+    (states_and(lambda a, b: {"go": a.on(WRONG).to(b)}), "neither a name nor a list of names: (7,)"),
+    (states_and(lambda a, b: {"go": a.on_error(WRONG).to(b)}), "neither a name nor a list of names: (7,)"),
+    (states_and(lambda a, b: {"go": a.after("1m").to(b, event="x")}), "has an event and a trigger"),
     (states_and(lambda _a, b: {"go": any_live.to(b, but=WRONG)}), "not a state: 7"),
     (states_and(lambda a, b: {"go": a.to(b, emit=WRONG)}), "not an action: 7"),
     (states_and(lambda a, b: {"go": a.to(b, meaning=WRONG)}), "Expected `str`, got `int` - at `$.meaning`"),
     (states_and(lambda a, b: {"go": a.to(b, quorum=TEXT)}), "go is not a Transition"),
     (states_and(lambda a, b: {"go": a.to(b, do=spawn("X", v=NOW))}), "spawn() takes JSON values"),
-    (two(c=State(TEXT)), "a child of c is no state: 'x'"),
+    (two(c=State(TEXT)), "a child of c is not a state: 'x'"),
     (two(c=State(where=WRONG)), "at `$.where`"),
     (two(c=State(progress=TEXT)), "at `$.progress`"),
     (two(c=State(timeout=0)), "c has timeout= but no run="),
     (two(c=State(run=Run(WRONG))), "at `$.run.handler`"),
     (two(c=State(run="x", retry=Retry(factor=TEXT))), "at `$.run.retry[0].factor`"),
     (two(c=State(run="x", retry=Retry(jitter=TEXT))), "at `$.run.retry[0].jitter`"),
-    (two(c=State(ask=Ask("m", late=WRONG))), 'late= is "refuse" or "record", not 7'),
+    (two(c=State(ask=Ask("m", late=WRONG))), 'late= must be "refuse" or "record", not 7'),
     (two(h=(h := History(otherwise=TEXT)), c=(c := State()), d=State(c, h)), "not a state: 'x'"),
-    (two(c=State(entry=assign(x="1 +"))), "'1 +' is no expression"),
-    (two(c=State(exit=assign(**{"a b": "1"}))), "'a b' is no place to write to"),
-    (states_and(lambda a, b: {"go": a.to(b, do=log("x", "1 +"))}), "'1 +' is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, do=count("x", "1 +"))}), "'1 +' is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, do=tell("an (expr", "x"))}), "'an (expr' is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, do=DEEP)}), "'1 +' is no expression"),
-    (states_and(lambda a, b: {"go": a.to(b, when=later)}), "later must answer at once"),
-    (states_and(lambda a, b: {"go": a.to(b, do=later)}), "later must answer at once"),
-    (states_and(lambda a, b: {"go": a.to(b, when=bit_by_bit)}), "bit_by_bit must answer at once"),
+    (two(c=State(entry=assign(x="1 +"))), "'1 +' is not an expression"),
+    (two(c=State(exit=assign(**{"a b": "1"}))), "'a b' cannot be assigned to"),
+    (states_and(lambda a, b: {"go": a.to(b, do=log("x", "1 +"))}), "'1 +' is not an expression"),
+    (states_and(lambda a, b: {"go": a.to(b, do=count("x", "1 +"))}), "'1 +' is not an expression"),
+    (states_and(lambda a, b: {"go": a.to(b, do=tell("an (expr", "x"))}), "'an (expr' is not an expression"),
+    (states_and(lambda a, b: {"go": a.to(b, do=DEEP)}), "'1 +' is not an expression"),
+    (states_and(lambda a, b: {"go": a.to(b, when=later)}), "later must be a plain function"),
+    (states_and(lambda a, b: {"go": a.to(b, do=later)}), "later must be a plain function"),
+    (states_and(lambda a, b: {"go": a.to(b, when=bit_by_bit)}), "bit_by_bit must be a plain function"),
 ]
 
 
@@ -190,28 +190,28 @@ def misspelt(kind: Callable[..., Any], *given: object, **words: object) -> Any:
 
 
 MISSPELT: list[tuple[dict[str, object], str]] = [
-    ({"c": misspelt(State, runn="pay")}, "c has runn=, which says nothing (did you mean run?)"),
-    ({"c": misspelt(Final, meanin="x")}, "c has meanin=, which says nothing (did you mean meaning?)"),
+    ({"c": misspelt(State, runn="pay")}, "c has no option runn= (did you mean run?)"),
+    ({"c": misspelt(Final, meanin="x")}, "c has no option meanin= (did you mean meaning?)"),
     (
         {"d": (d := State()), "c": misspelt(Parallel, d, inital=True)},
-        "c has inital=, which says nothing (did you mean initial?)",
+        "c has no option inital= (did you mean initial?)",
     ),
     (
         {"d": (d := State()), "h": (h := misspelt(History, deeep=True)), "c": State(d, h)},
-        "h has deeep=, which says nothing (did you mean deep?)",
+        "h has no option deeep= (did you mean deep?)",
     ),
     (
         {"c": State(ask=misspelt(Ask, "manager", deadlin="2d"))},
-        "Ask(...) has deadlin=, which says nothing (did you mean deadline?)",
+        "Ask(...) has no option deadlin= (did you mean deadline?)",
     ),
-    ({"c": State(run=misspelt(Run, "x", zzz=1))}, "Run(...) has zzz=, which says nothing"),
+    ({"c": State(run=misspelt(Run, "x", zzz=1))}, "Run(...) has no option zzz="),
     (
         {"c": State(run=Run("x", retry=misspelt(Retry, 2, facto=1)))},
-        "Retry(...) has facto=, which says nothing (did you mean factor?)",
+        "Retry(...) has no option facto= (did you mean factor?)",
     ),
     (
         {"c": State(run=Run("x", rate=misspelt(AtMost, 2, of="k", pr="1m")))},
-        "AtMost(...) has pr=, which says nothing (did you mean per?)",
+        "AtMost(...) has no option pr= (did you mean per?)",
     ),
 ]
 
@@ -220,9 +220,7 @@ MISSPELT: list[tuple[dict[str, object], str]] = [
 def test_a_word_that_says_nothing_is_a_mistake(attributes: dict[str, object], message: str) -> None:
     """A keyword that no part of the language knows is named with its line, and the one that was meant."""
     everything: dict[str, object] = {"a": State(initial=True), **attributes}
-    found = [
-        problem for problem in definition_problems(body(**everything)) if "which says nothing" in problem[1]
-    ]
+    found = [problem for problem in definition_problems(body(**everything)) if "has no option" in problem[1]]
     assert [text for _, text in found] == [message]
 
 
@@ -241,9 +239,9 @@ def test_unknown_words_have_their_lines() -> None:
         return Wrong
 
     assert definition_problems(define) == [
-        (2, "Wrong has versoin=, which says nothing (did you mean version?)"),
-        (2, "a has runn=, which says nothing (did you mean run?)"),
-        (7, "go has wen=, which says nothing (did you mean when?)"),
+        (2, "Wrong has no option versoin= (did you mean version?)"),
+        (2, "a has no option runn= (did you mean run?)"),
+        (7, "go has no option wen= (did you mean when?)"),
     ]
 
 
@@ -346,4 +344,4 @@ def test_two_timers_of_a_document_need_two_events() -> None:
     whole = Timed.chart.model
     rows = tuple(replace(row, events=("after.a.x",)) for row in whole.transitions)
     problems = problems_of(replace(whole, transitions=rows), {})
-    assert [problem.message for problem in problems] == ["two timers of a come as after.a.x"]
+    assert [problem.message for problem in problems] == ["two timers of a send after.a.x"]

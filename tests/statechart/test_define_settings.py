@@ -14,21 +14,21 @@ from tests.statechart.definitions import body, definition_problems
 pytestmark = pytest.mark.mission("ENG-1")
 
 SETTINGS: list[tuple[dict[str, Any], str]] = [
-    ({"staff": ["manager"]}, "staff= is a mapping, not ['manager']"),
+    ({"staff": ["manager"]}, "staff= must be a mapping, not ['manager']"),
     ({"staff": {"manager": -1}}, "manager cannot be -1"),
-    ({"accepts": "x"}, "accepts= is a mapping, not 'x'"),
+    ({"accepts": "x"}, "accepts= must be a mapping, not 'x'"),
     ({"facts": (7,)}, "at `$.facts[0].name`"),
     ({"max_depth": "x"}, "at `$.max_depth`"),
     ({"max_children": "x"}, "at `$.max_children`"),
-    ({"max_children": -1}, "max_children= is at least 0, not -1"),
+    ({"max_children": -1}, "max_children= must be at least 0, not -1"),
     ({"version": "1"}, "at `$.version`"),
     ({"version": True}, "at `$.version`"),
-    ({"version": 0}, "the version is a whole number from 1 on, not 0"),
+    ({"version": 0}, "the version must be a whole number of at least 1, not 0"),
     ({"cancel": 7}, "at `$.cancel`"),
     ({"name": 7}, "at `$.name`"),
     ({"owner": 7}, "at `$.owner`"),
-    ({"computed": []}, 'computed= is "first" or "exclusive", not []'),
-    ({"children": "all"}, 'children= is "each" or "together", not \'all\''),
+    ({"computed": []}, 'computed= must be "first" or "exclusive", not []'),
+    ({"children": "all"}, 'children= must be "each" or "together", not \'all\''),
     ({"context": list[int]}, "the context list[int] holds no fields: it is of the type array"),
     ({"context": dict[str, int] | None}, "it is of the type null"),
 ]
@@ -71,7 +71,7 @@ def test_a_context_hides_no_name_of_the_engine(kind: type, field: str) -> None:
 
         return Wrong
 
-    expected = f"the field {field} of the context has a name of the engine's own: choose another"
+    expected = f"the name of the context field {field} is reserved for the engine: choose another"
     assert [message for _, message in definition_problems(define)] == [expected]
 
 
@@ -101,7 +101,7 @@ def test_duties_of_people_need_people(trigger: str, word: str) -> None:
     source = triggers.get(trigger) or getattr(a, trigger)
     define = body(a=a, b=b, stop=a.to(b), go=source.to(b, **duty))
     problems = [message for _, message in definition_problems(define)]
-    assert problems == [f"go has {word}=, which nobody heeds: only the engine fires it"]
+    assert problems == [f"go has {word}=, which has no effect: only the engine fires it"]
 
 
 def test_duties_are_heeded_where_people_can_be_meant() -> None:

@@ -76,11 +76,12 @@ def test_it_tells_which_guards_say_no_and_why() -> None:
     (way,) = why.ways
     assert way.says_no == {
         "has_receipt": "attach a receipt first",
-        "within_limit": "not so: The month's limit leaves room.",
+        "within_limit": "condition not met: The month's limit leaves room.",
     }
     assert not way.open
-    assert "employee could submit, but attach a receipt first; not so: The month's limit leaves room." in str(
-        why
+    assert (
+        "employee could submit, but attach a receipt first; condition not met: The month's limit leaves room."
+        in str(why)
     )
 
 
@@ -128,7 +129,7 @@ def test_work_tells_its_attempt_and_when_it_is_due() -> None:
     why = explain(Expense, failed, NOW)
     begins = (NOW + timedelta(seconds=2)).isoformat()
     assert why.waits == (
-        Wait(kind="work", state="paying", what=f"the work pay (attempt 2), which begins at {begins}"),
+        Wait(kind="work", state="paying", what=f"the work pay (attempt 2), which starts at {begins}"),
     )
     assert not why.stuck
 
@@ -153,7 +154,7 @@ def test_an_ended_instance_waits_for_nothing() -> None:
     ended = snapshot(step(Expense, submitted(), Expense.reject(by=BOB), NOW))
     why = explain(Expense, ended, NOW)
     assert (why.ended, why.stuck, why.waits, why.ways) == (True, False, (), ())
-    assert str(why) == "exp-7 is in rejected, which is where it ends."
+    assert str(why) == "exp-7 is in rejected, a final state."
 
 
 @pytest.mark.parametrize("wrong", [None, 3, "snapshot", Event("x"), Snapshot("Other", 1, "x", 1, ("draft",))])

@@ -27,10 +27,10 @@ from headway import (
 from headway.actions import count, spawn
 from headway.statechart.chart import chart_of
 from headway.statechart.check.invariants import Explored, prove
+from headway.statechart.explore.abstraction import MOST_ROWS
 from headway.statechart.explore.events import Happenings, People
 from headway.statechart.explore.explore import MOST_ANSWERS, Exploration, explore
 from headway.statechart.explore.facts import Facts
-from headway.statechart.explore.oracle import MOST_ROWS
 from headway.statechart.refusal import Refusal
 from tests.fuzzing import seeds
 

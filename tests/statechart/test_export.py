@@ -256,7 +256,7 @@ def test_a_document_has_bounds(document: object) -> None:
 def test_nesting_has_bounds(fine: dict[str, Any], wrong: dict[str, Any]) -> None:
     """States nest 64 deep, actions 32; one more is refused."""
     assert from_document(fine).name == "C"
-    with pytest.raises(DefinitionError, match="deeper than"):
+    with pytest.raises(DefinitionError, match="levels deep"):
         from_document(wrong)
 
 

@@ -118,7 +118,7 @@ def test_a_guard_says_why_not() -> None:
     assert (without.code, without.objections[0].guard) == ("guard", "has_receipt")
     assert "attach a receipt first" in without.message
     too_much = claim(amount=50).refused(Claim.submit(by=ann))
-    assert [each.reason for each in too_much.objections] == ["not so: The budget allows it."]
+    assert [each.reason for each in too_much.objections] == ["condition not met: The budget allows it."]
 
 
 @pytest.mark.mission("ENG-1")
@@ -135,7 +135,11 @@ def test_guards_see_the_facts_of_the_moment() -> None:
 @pytest.mark.mission("ENG-1")
 @pytest.mark.parametrize(
     ("sender", "reason"),
-    [(ann, "someone else"), (bot, "not for agents"), (eve, "is for manager, not for eve (no role)")],
+    [
+        (ann, "someone else"),
+        (bot, "only a person may send"),
+        (eve, "needs the role manager; eve has no role"),
+    ],
     ids=["four eyes", "no agent", "role"],
 )
 def test_duties_hold_whoever_asks(sender: object, reason: str) -> None:

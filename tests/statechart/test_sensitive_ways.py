@@ -22,13 +22,13 @@ from headway import Ask, Final, State, Statechart, Step, start, step
 from headway.actions import count, topic
 from headway.codec import encode
 from headway.errors import InternalError
-from headway.statechart.authoring.terms import Upgrade
+from headway.statechart.authoring.declarations import Upgrade
 from headway.statechart.effects import Message, OpenedAsk
 from headway.statechart.model import Send
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event
 from headway.statechart.types import Sensitive
-from headway.statechart.upgrade.remap import Gap, remap
+from headway.statechart.upgrade.instance import UpgradeGap, upgrade_snapshot
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-7")
 
@@ -289,7 +289,7 @@ def test_an_upgrade_that_fails_says_no_more() -> None:
         done = Final()
         end = one.to(done)
 
-    gap = remap(Told.chart, Next.chart, start(Told, "t", now=NOW).unwrap().snapshot, NOW)
-    assert isinstance(gap, Gap)
+    gap = upgrade_snapshot(Told.chart, Next.chart, start(Told, "t", now=NOW).unwrap().snapshot, NOW)
+    assert isinstance(gap, UpgradeGap)
     assert "moved failed: KeyError" in str(gap)
     assert SECRET not in str(gap)

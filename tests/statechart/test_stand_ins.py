@@ -101,7 +101,7 @@ def test_four_eyes_look_at_who_delegated(door: str) -> None:
     ref = ask_of(journey).id if door == "named" else None
     refusal = journey.refused(Review.approve(by=dan, ref=ref))
     assert refusal.code == "duty"
-    assert "ann, who delegated it, did submit" in refusal.message
+    assert "ann, who delegated it, sent submit" in refusal.message
     journey.send(Review.reject(by=dan))
 
 
@@ -259,7 +259,7 @@ def test_the_option_is_part_of_the_document() -> None:
     journey.send(Review.submit(by=ann))
     journey.send(delegate(journey, "dan", bob))
     journey.send(Review.approve(by=dan))
-    with pytest.raises(DefinitionError, match='delegate= is "asked" or "anyone"'):
+    with pytest.raises(DefinitionError, match='delegate= must be "asked" or "anyone"'):
 
         class Wrong(Statechart):
             review = State(initial=True, ask=Ask("manager", delegate="nobody"))

@@ -163,13 +163,16 @@ def runs(**limits: Any) -> Callable[[], object]:
 
 
 MISTAKES: list[tuple[dict[str, object], str]] = [
-    ({"concurrency": 7}, "concurrency= is an AtMost(...), not 7"),
-    ({"rate": "api"}, "rate= is an AtMost(...), not 'api'"),
-    ({"rate": AtMost(3, of="api")}, "a has a rate without a time: say per= how long"),
-    ({"rate": AtMost(3, of="api", per=0)}, "a has a rate without a time: say per= how long"),
+    ({"concurrency": 7}, "concurrency= must be an AtMost(...), not 7"),
+    ({"rate": "api"}, "rate= must be an AtMost(...), not 'api'"),
+    ({"rate": AtMost(3, of="api")}, "a has a rate limit without a time: give it per="),
+    ({"rate": AtMost(3, of="api", per=0)}, "a has a rate limit without a time: give it per="),
     ({"rate": AtMost(3, of="api", per="soon")}, "not a duration: 'soon'"),
-    ({"concurrency": AtMost(3, of="api", per="1m")}, "for that there is rate="),
-    ({"concurrency": AtMost(0, of="api")}, "a has a concurrency limit of 0: it lies between 1 and 1,000,000"),
+    ({"concurrency": AtMost(3, of="api", per="1m")}, "use rate= for a limit per time"),
+    (
+        {"concurrency": AtMost(0, of="api")},
+        "a has a concurrency limit of 0: use 1 to 1,000,000",
+    ),
     ({"rate": AtMost(-1, of="api", per="1m")}, "a has a rate limit of -1"),
     ({"concurrency": ""}, "a has a concurrency limit without a key"),
     ({"rate": AtMost(1, of="", per="1m")}, "a has a rate limit without a key"),
@@ -177,8 +180,8 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     ({"affinity": 7}, "at `$.run.affinity`"),
     ({"concurrency": AtMost("2", of="api")}, "a number, or one field as {field}"),
     ({"concurrency": AtMost("{a}{b}", of="api")}, "a number, or one field as {field}"),
-    ({"lost_code": "a.b"}, "'a.b' is no error code"),
-    ({"timeout_code": ""}, "'' is no error code"),
+    ({"lost_code": "a.b"}, "'a.b' is not an error code"),
+    ({"timeout_code": ""}, "'' is not an error code"),
 ]
 
 
@@ -195,7 +198,7 @@ def test_a_limit_without_a_time_in_a_document_is_refused() -> None:
     """What a class body may not say, a document may not either."""
     document = to_document(Crawl)
     document["states"][0]["run"]["rate"] = {"key": "api"}
-    with pytest.raises(DefinitionError, match="a rate without a time"):
+    with pytest.raises(DefinitionError, match="a rate limit without a time"):
         from_document(document)
 
 
@@ -418,7 +421,7 @@ def test_how_often_a_host_may_be_lost_is_part_of_the_document() -> None:
     assert run is not None
     assert labels.work(run) == "run pay ×2, host lost ×3"
     paying["run"]["lost"] = -1
-    with pytest.raises(DefinitionError, match="may be lost -1 times"):
+    with pytest.raises(DefinitionError, match="has lost=-1"):
         from_document(document)
 
 

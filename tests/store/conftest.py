@@ -9,8 +9,6 @@ from headway.store.port import Store
 from tests.places import FACTORIES
 from tests.store.contract.place import Place
 
-pytest.register_assert_rewrite("tests.store.contract")
-
 
 @pytest.fixture(params=FACTORIES)
 def place(request: pytest.FixtureRequest) -> Place:

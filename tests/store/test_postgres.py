@@ -16,7 +16,7 @@ from headway.store import migrate
 from headway.store.postgres import writes as postgres_writes
 from headway.store.postgres.asks import page_of_asks
 from headway.store.postgres.claims import CLAIM, CLAIM_LIMITED
-from headway.store.postgres.connection import ConflictError, Connection
+from headway.store.postgres.connection import Connection
 from headway.store.postgres.instances import PRUNE_INSTANCES, page_of_instances
 from headway.store.postgres.letters import page_of_letters, redriving
 from headway.store.postgres.memory import NodeMemory
@@ -28,7 +28,7 @@ from headway.store.postgres.work import EXPIRED as EXPIRED_WORK
 from headway.store.postgres.work import NEXT as NEXT_WORK
 from headway.store.queries import AskQuery, Claim, InstanceQuery, LetterQuery, MessageQuery
 from headway.store.rows import AskChange, AskClosing, Cursor, Key
-from headway.store.unit import Changes, Found, Reads
+from headway.store.unit import Changes, ConflictError, Found, Reads
 from headway.testing import FakeClock
 from tests.store.contract.acts import KEY, Act, Transfer, counted, found, writing
 from tests.store.contract.place import (

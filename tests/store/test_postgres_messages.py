@@ -22,8 +22,8 @@ from headway.store.queries import LetterQuery, MessageQuery, Settlement
 from headway.store.rows import Cursor, MessageRow
 from headway.store.unit import Changes, Found, Reads, Unit
 from tests.store.contract.acts import Act, writing
-from tests.store.contract.letters import due, keep
 from tests.store.contract.place import HISTORY, MESSAGE, instance, letter
+from tests.store.contract.test_letters import due, keep
 from tests.store.postgres_clients import opened, someone, until_waiting
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-17")

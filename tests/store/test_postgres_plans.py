@@ -32,10 +32,10 @@ from headway.store.queries import (
 from headway.store.rows import Cursor
 from headway.store.unit import Reads
 from tests.store.contract.acts import KEY, counted, found, writing
-from tests.store.contract.events import THERE
-from tests.store.contract.letters import due, keep
-from tests.store.contract.live import FILTERS, LATER, STEPS, log_from, said, take_steps
 from tests.store.contract.place import HISTORY, LONG_AGO, NEVER, instance, letter
+from tests.store.contract.test_events import THERE
+from tests.store.contract.test_events_live import FILTERS, LATER, STEPS, log_from, said, take_steps
+from tests.store.contract.test_letters import due, keep
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer
 

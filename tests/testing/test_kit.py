@@ -17,7 +17,7 @@ from headway import Ask, Final, No, Parallel, Retry, State, Statechart, Step, Vi
 from headway.actions import assign
 from headway.clock import Clock
 from headway.codec import encode
-from headway.outbox.destination import Message as Heard
+from headway.outbox.message import Message as Heard
 from headway.outbox.subscriber import Subscriber
 from headway.statechart.effects import Message, StartWork
 from headway.testing import FakeClock, Harness, Journey, assert_path, covering_paths
@@ -163,7 +163,7 @@ def test_a_path_that_holds_returns_the_journey() -> None:
 
 REFUSED = """\
 the path of Expense breaks at approve by ann (duty): approve is refused in review: \
-ann did submit, and who does approve must be someone else
+ann sent submit, so someone else must send approve
   start → draft
   1. submit by ann → review
   possible in review: approve (manager), answer (manager), withdraw (employee)"""

@@ -3,7 +3,7 @@
 import pytest
 
 from headway import Ask, Event, Final, Run, State, Statechart, Upgrade, any_live, person
-from headway.engine.upgrade.past import past_of
+from headway.engine.upgrade.activity import activity_of
 from headway.engine.upgrade.rehearsal import rehearse
 from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.engine.upgrade.versions import Versions
@@ -228,7 +228,7 @@ def test_what_is_kept_of_a_history_does_not_grow_with_it(
             await went(engine.create(T, "it", "Lamp"))
             for _ in range(20):
                 await went(engine.send(T, "it", Event("switch")))
-            past = await past_of(engine.store, (T, "it"), Versions(engine, Lamp.chart))
+            past = await activity_of(engine.store, (T, "it"), Versions(engine, Lamp.chart))
             assert (past.turns.total(), len(past.turns)) == (20, 2)
         proof = await world.rehearsal(Bulb)
         assert (proof.lines, proof.history["would be refused: switch in on"].count) == (20, 10)

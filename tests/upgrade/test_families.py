@@ -9,7 +9,7 @@ from headway.engine.upgrade.rehearsal import rehearse
 from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.statechart.chart import Charted
 from headway.statechart.effects import ReportToParent
-from headway.statechart.upgrade.remap import Before, remap, restore
+from headway.statechart.upgrade.instance import UpgradeRecord, restore_snapshot, upgrade_snapshot
 from headway.store.unit import Changes, Found, Reads
 from headway.testing import FakeClock
 from tests.upgrade.world import Played, T, World, went
@@ -129,10 +129,10 @@ def test_a_child_that_is_brought_back_takes_its_errors_back() -> None:
     clock = FakeClock()
     begun = start(Child, "p:1:0", now=clock.now(), parent="p").unwrap()
     assert isinstance(begun, Step)
-    done = remap(Child.chart, Errs.chart, begun.snapshot, clock.now())
+    done = upgrade_snapshot(Child.chart, Errs.chart, begun.snapshot, clock.now())
     assert isinstance(done, Step)
-    record = from_data(Before, done.history[0].data)
-    back = restore(Child.chart, Errs.chart, done.snapshot, clock.now(), record=record)
+    record = from_data(UpgradeRecord, done.history[0].data)
+    back = restore_snapshot(Child.chart, Errs.chart, done.snapshot, clock.now(), record=record)
     told = [effect for step in (done, back) for effect in step.effects if isinstance(effect, ReportToParent)]
     assert [(each.before, each.after, each.errors) for each in told] == [
         ("open_", "open_", 1),

@@ -17,7 +17,7 @@ from headway.statechart.snapshot import Event, Snapshot, timer_fired
 from headway.statechart.step.step import Step, start, step
 from headway.statechart.upgrade.assessment import outlook
 from headway.statechart.upgrade.diff import differences
-from headway.statechart.upgrade.remap import Before, restore
+from headway.statechart.upgrade.instance import UpgradeRecord, restore_snapshot
 from headway.testing.strategies import walks
 from tests.statechart.random_charts import cases, chart_of_model, random_case
 
@@ -43,9 +43,9 @@ def check(chart: Chart, snapshot: Snapshot, now: datetime) -> Snapshot:
     assert (after.version, after.seq) == (chart.version + 1, snapshot.seq + 1)
     assert view.step.effects == ()
     assert view.fitness == "same"
-    record = decode(Before, encode(view.step.history[0].data))
+    record = decode(UpgradeRecord, encode(view.step.history[0].data))
     assert record.before == {}
-    back = restore(chart, new, after, now, record=record)
+    back = restore_snapshot(chart, new, after, now, record=record)
     assert replace(back.snapshot, seq=snapshot.seq) == snapshot
     return after
 

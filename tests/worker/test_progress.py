@@ -14,7 +14,7 @@ from headway.errors import InputError, StoreUnavailableError
 from headway.statechart.snapshot import work_lost
 from headway.store.port import Store
 from headway.store.queries import MessageQuery
-from headway.worker import execute
+from headway.worker import execution
 from headway.worker.outcomes import Fail
 from headway.worker.work import Work
 from tests.worker.faults import Breakable
@@ -141,7 +141,7 @@ async def test_counters_arrive_once_whatever_the_database_does(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A report whose fate is unknown is sent again as the same request; nothing is counted twice or lost."""
-    monkeypatch.setattr(execute, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(execution, "FIRST_PAUSE", 0.0)
     told, goes_on = asyncio.Event(), asyncio.Event()
 
     async def handler(work: Work) -> None:

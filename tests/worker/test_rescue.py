@@ -53,7 +53,7 @@ async def test_an_attempt_whose_loss_is_refused_is_not_handed_out_again(
         gone = world.worker(here, handling(gate))
         assert await gone.turn()
         await gate.begun.wait()
-        here.unwatch(gone._changed)
+        here.unwatch(gone._look)
         rescue, second = Rescue(there), world.worker(there, handling(other))
         [row] = await work(there)
         caplog.set_level(logging.WARNING, "headway")

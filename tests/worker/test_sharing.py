@@ -86,7 +86,7 @@ async def test_a_restart_goes_on(everywhere: World) -> None:
         gone = everywhere.worker(here, handling(gate))
         assert await gone.turn()
         await gate.begun.wait()
-        here.unwatch(gone._changed)
+        here.unwatch(gone._look)
         new = everywhere.worker(there, handling(other))
         assert not await new.turn()
         everywhere.clock.advance("91s")
@@ -156,7 +156,7 @@ async def test_the_end_of_one_lets_the_next_of_its_key_begin(world: World) -> No
     async with world.engine(*CHARTS) as engine:
         await begun(engine, *"abcde", chart=Limited)
         worker = world.worker(engine, handling(handler))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await all_ended(engine, 5)
         assert worker.tally == {"claimed": 5, "done": 5}
@@ -225,7 +225,7 @@ async def test_many_items_take_few_claims(world: World) -> None:
         await begun(engine, *(str(number) for number in range(400)))
         engine.store = counted.over(engine.store)
         worker = world.worker(engine, handling(handler), capacity=40)
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await all_ended(engine, 400)
         assert len([got for got in counted.got if got]) <= 40
@@ -265,7 +265,7 @@ async def test_new_work_of_the_same_process_starts_without_waiting(world: World)
     async with Engine(world.place.store(SystemClock()), [Quick]) as engine:
         engine.store = counted.over(engine.store)
         worker = Worker(engine, handling(handler))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await counted.claimed.wait()
             await begun(engine, "a", chart=Quick)
@@ -279,7 +279,7 @@ async def test_another_process_wakes_by_a_word(world: World) -> None:
     async with world.engines(number=2) as [here, there]:
         here.store = counted.over(here.store)
         worker = world.worker(here, handling(gate))
-        worker._claims.longest_rest = 3_600
+        worker._claiming.longest_rest = 3_600
         async with worker:
             await counted.claimed.wait()
             await begun(there, "a")

@@ -12,7 +12,7 @@ from headway.errors import StoreUnavailableError
 from headway.statechart.snapshot import work_done, work_lost
 from headway.store.port import Store
 from headway.store.queries import WorkQuery
-from headway.worker import execute
+from headway.worker import execution
 from headway.worker.outcomes import Done
 from headway.worker.work import Work
 from headway.worker.worker import Worker
@@ -46,7 +46,7 @@ class Slow(Statechart):
 @pytest.fixture(autouse=True)
 def hurry(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who waits for a database does not wait long."""
-    monkeypatch.setattr(execute, "FIRST_PAUSE", 0.0)
+    monkeypatch.setattr(execution, "FIRST_PAUSE", 0.0)
 
 
 async def at_the_gate(worker: Worker, gate: Gate) -> None:

@@ -14,8 +14,7 @@ from typing import Any
 from headway.codec import decode
 from headway.engine.service import LOG
 from headway.errors import HeadwayError, InputError
-from headway.outbox.addresses import Resolve, is_public, resolve
-from headway.outbox.endpoint import Address, address_of
+from headway.outbox.addresses import Address, Resolve, address_of, is_public, resolve
 
 FRESH_FOR = 600.0
 PAUSE = 30.0

@@ -135,7 +135,7 @@ def tell_workers(request: Request) -> None:
     node: Node = request.app.state.node
     if node.worker is not None:
         node.worker.wake()
-    remote_of(request.app).room.call_all()
+    remote_of(request.app).waiting.wake_all()
 
 
 async def _rows(node: Node, tenant: str, work: str) -> Sequence[WorkRow]:

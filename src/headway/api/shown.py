@@ -13,7 +13,7 @@ from headway.engine.redaction import data_of
 from headway.engine.registry import Registry
 from headway.errors import InputError, UnknownChartError
 from headway.statechart.step.step import status_of
-from headway.statechart.upgrade.remap import UPGRADE
+from headway.statechart.upgrade.instance import UPGRADE
 from headway.store.rows import Cursor, EventRow, HistoryRow, LiveRow, LogRow
 
 MOST_KEPT = 1_000

@@ -33,20 +33,13 @@ from headway.api.streams import Streams
 from headway.codec import decode
 from headway.engine.once import Request as KeyedRequest
 from headway.engine.orders import Receipt
+from headway.errors import ResultRefusedError, WorkLostError
 from headway.statechart.snapshot import Event
 from headway.store.queries import Claim
-from headway.worker.holders import remote_holder
+from headway.worker.attempt import AttemptRef, LeaseStatus, worker_id
 from headway.worker.outcomes import Fail
-from headway.worker.remote import (
-    LONGEST_WAIT,
-    Holding,
-    Item,
-    Remote,
-    ResultRefusedError,
-    Standing,
-    Told,
-    WorkLostError,
-)
+from headway.worker.progress import ProgressReport
+from headway.worker.remote import LONGEST_WAIT, ClaimedWork, Remote
 
 T = TypeVar("T")
 MOST_AT_ONCE = 100
@@ -125,7 +118,7 @@ class HeartbeatBody(Attempt):
 class Sign(Strict):
     """Whether to go on: only when `held`. Else stop, and tell nothing more."""
 
-    standing: Standing = Field(
+    standing: LeaseStatus = Field(
         description="`left`: the instance does not want it any more; `lost`: the lease is gone, or another's."
     )
 
@@ -176,7 +169,7 @@ async def claim(body: ClaimBody, caller: Who, request: Request, keyed: Keyed) ->
     """
     remote = remote_of(request.app)
     asked = Claim(
-        worker=remote_holder(caller.actor.id, body.worker),
+        worker=worker_id(caller.actor.id, body.worker),
         queues=tuple(body.queues),
         limit=body.limit,
         versions=remote.versions(body.charts),
@@ -202,7 +195,7 @@ async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: R
     return response_of(kept)
 
 
-def _works(items: Sequence[Item]) -> Works:
+def _works(items: Sequence[ClaimedWork]) -> Works:
     return Works(items=[_work(item) for item in items])
 
 
@@ -216,20 +209,20 @@ async def heartbeat(
     request_id: RequestId,
 ) -> Sign:
     """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
-    remote, holding = remote_of(request.app), _holding(work, body, caller)
-    told = _told(body, request_id)
+    remote, ref = remote_of(request.app), _attempt(work, body, caller)
+    report = _report(body)
     with _problems():
-        standing = await remote.heartbeat(holding, told)
-        if standing == "held" and body.checkpoint is not None:
-            await remote.checkpoint(holding, body.checkpoint)
-    return Sign(standing=standing)
+        status = await remote.heartbeat(ref, report, request_id)
+        if status == "held" and body.checkpoint is not None:
+            await remote.checkpoint(ref, body.checkpoint)
+    return Sign(standing=status)
 
 
 @router.post("/{work}/checkpoint", operation_id="checkpoint_work")
 async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, request: Request) -> Sign:
     """Keep how far the work is, for an attempt that may follow."""
     with _problems():
-        await remote_of(request.app).checkpoint(_holding(work, body, caller), body.checkpoint)
+        await remote_of(request.app).checkpoint(_attempt(work, body, caller), body.checkpoint)
     return Sign(standing="held")
 
 
@@ -238,7 +231,7 @@ async def complete(work: WorkId, body: CompleteBody, caller: Who, request: Reque
     """End the work with a result, or with an event. What comes again gets the first answer."""
     outcome = body.result if body.event is None else Event(body.event, body.result)
     with _problems():
-        return _standing(await remote_of(request.app).end(_holding(work, body, caller), outcome))
+        return _standing(await remote_of(request.app).end(_attempt(work, body, caller), outcome))
 
 
 @router.post("/{work}/fail", operation_id="fail_work")
@@ -247,33 +240,33 @@ async def fail(work: WorkId, body: FailBody, caller: Who, request: Request) -> s
     failed = Fail(body.code, body.message)
     failed.details = body.details
     with _problems():
-        return _standing(await remote_of(request.app).end(_holding(work, body, caller), failed))
+        return _standing(await remote_of(request.app).end(_attempt(work, body, caller), failed))
 
 
 @router.post("/{work}/release", operation_id="release_work")
 async def release(work: WorkId, body: ReleaseBody, caller: Who, request: Request) -> Sign:
     """Hand the work back without an outcome: for a worker that ends, or cannot do it now."""
     with _problems():
-        await remote_of(request.app).release(_holding(work, body, caller), body.after)
+        await remote_of(request.app).release(_attempt(work, body, caller), body.after)
     return Sign(standing="left")
 
 
-def _holding(work: str, body: Attempt, caller: Caller) -> Holding:
-    holder = remote_holder(caller.actor.id, body.worker)
-    return Holding(tenant=caller.tenant, worker=holder, id=work, attempt=body.attempt)
+def _attempt(work: str, body: Attempt, caller: Caller) -> AttemptRef:
+    worker = worker_id(caller.actor.id, body.worker)
+    return AttemptRef(tenant=caller.tenant, worker=worker, id=work, attempt=body.attempt)
 
 
-def _told(body: HeartbeatBody, request_id: str | None) -> Told | None:
-    """What a sign of life says; raises Problem 422 when it says something but not how far the work is."""
+def _report(body: HeartbeatBody) -> ProgressReport | None:
+    """The progress in a heartbeat; raises Problem 422 if there is a message, data or counters without it."""
     if body.progress is None:
         if body.counters or body.data or body.message is not None:
             raise wrong("body.progress", "it comes with a message, data or counters")
         return None
     data = body.data if body.message is None else {**body.data, "message": body.message}
-    return Told(fraction=body.progress, data=data, counters=body.counters, request=request_id)
+    return ProgressReport(fraction=body.progress, data=data, counters=body.counters)
 
 
-def _work(item: Item) -> Work:
+def _work(item: ClaimedWork) -> Work:
     row, snapshot = item.row, item.snapshot
     return Work(
         id=row.id,
@@ -312,7 +305,7 @@ def _problems() -> Iterator[None]:
     try:
         yield
     except WorkLostError as error:
-        raise Problem("lease_lost", str(error), standing=error.standing) from error
+        raise Problem("lease_lost", str(error), standing=error.status) from error
     except ResultRefusedError as error:
         raise Problem("result_refused", str(error), error=error.code) from error
     except ValueError as error:

@@ -36,7 +36,6 @@ from headway.statechart.drawings.dot import dot
 from headway.statechart.drawings.mermaid import mermaid
 from headway.statechart.drawings.tables import state_table, transition_table
 from headway.statechart.export import document_schema, to_document
-from headway.statechart.scxml.writer import to_scxml
 from headway.statechart.upgrade.diff import differences
 from headway.store.address import store_at
 from headway.store.rows import ChartRow
@@ -60,7 +59,6 @@ def _tables(chart: Chart) -> str:
 
 FORMS = {
     "json": Form(".json", "application/json", _document),
-    "scxml": Form(".scxml", "application/scxml+xml", to_scxml),
     "table": Form(".md", "text/markdown", _tables),
     "mermaid": Form(".mmd", "text/vnd.mermaid", mermaid),
     "dot": Form(".dot", "text/vnd.graphviz", dot),
@@ -100,7 +98,6 @@ class DocumentFormat(StrEnum):
     """What a chart can be exported as."""
 
     json = "json"
-    scxml = "scxml"
     table = "table"
 
 
@@ -181,7 +178,7 @@ def export(
     ] = None,
     output: Output = None,
 ) -> None:
-    """Export a chart as a JSON document, as SCXML, or as Markdown tables."""
+    """Export a chart as a JSON document or as Markdown tables."""
     chosen = form or _by_suffix(output, DocumentFormat) or DocumentFormat.json
     _deliver(find(name), chosen, output)
 

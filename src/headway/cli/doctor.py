@@ -26,7 +26,8 @@ from headway.codec import Value, from_data, to_data
 from headway.engine.nodes import unknown_versions
 from headway.engine.upgrade.versions import pages
 from headway.errors import HeadwayError
-from headway.outbox.endpoint import PORTS, Endpoint
+from headway.outbox.addresses import PORTS
+from headway.outbox.endpoint import Endpoint
 from headway.settings import Settings
 from headway.statechart.chart import Chart, chart_of
 from headway.statechart.export import chart_hash

@@ -8,8 +8,8 @@ from typing import Any
 
 from headway.cli.output import CommandError
 from headway.clock import milliseconds
-from headway.engine.announce import Announcer
-from headway.engine.service import Service
+from headway.engine.nodes import Announcer
+from headway.engine.service import Component
 from headway.engine.tail import Tail
 from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
@@ -21,9 +21,9 @@ from headway.settings import Hook, Settings
 from headway.telemetry.counts import Counts
 from headway.telemetry.handlers import observed
 from headway.worker.rescue import Rescue
-from headway.worker.succession import Succession
+from headway.worker.retention import Pruning, Retention
+from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
-from headway.worker.upkeep import Retention, Upkeep
 from headway.worker.worker import Worker
 
 
@@ -36,14 +36,14 @@ class ServicePart(StrEnum):
     timers = "timers"
 
 
-PARTS: dict[type[Service], ServicePart | None] = {
+PARTS: dict[type[Component], ServicePart | None] = {
     Tail: ServicePart.api,
     Worker: ServicePart.worker,
-    Succession: ServicePart.worker,
+    Takeover: ServicePart.worker,
     Relay: ServicePart.relays,
     Timers: ServicePart.timers,
     Rescue: ServicePart.timers,
-    Upkeep: ServicePart.timers,
+    Pruning: ServicePart.timers,
     Announcer: None,
 }
 """The part that each background service belongs to; None: to all."""
@@ -67,11 +67,11 @@ class PartialNode(Node):
         self.meters: Sequence[Any] = ()
 
     @property
-    def services(self) -> list[Service]:
+    def services(self) -> list[Component]:
         """The background services of this process."""
         return [service for service in super().services if self._part(service) in {None, *self._parts}]
 
-    def _part(self, service: Service) -> ServicePart | None:
+    def _part(self, service: Component) -> ServicePart | None:
         return ServicePart.relays if service is self.mirror else PARTS.get(type(service))
 
 

@@ -29,7 +29,7 @@ def require_event(instance: object, event: object, request_id: object, expected_
     require_text("instance", instance)
     if not isinstance(event, Event):
         raise InputError(
-            f"an event is made by its transition, as Expense.approve(by=bob), not {shown(event)}"
+            f"an event must be made by its transition, as Expense.approve(by=bob), not {shown(event)}"
         )
     require_actor("by", event.by)
     require_request(request_id)
@@ -41,11 +41,11 @@ def require_pairs(events: object) -> None:
     """Raises InputError unless it is a list of instances, each with its event."""
     if not isinstance(events, Sequence) or isinstance(events, str):
         raise InputError(
-            f"events is a list of pairs, as [('e1', Expense.approve(by=bob))], not {shown(events)}"
+            f"events must be a list of pairs, as [('e1', Expense.approve(by=bob))], not {shown(events)}"
         )
     for pair in events:
         if not isinstance(pair, (tuple, list)) or len(pair) != 2:  # noqa: PLR2004 - a pair
-            raise InputError(f"each event comes with its instance, as ('e1', event), not {shown(pair)}")
+            raise InputError(f"each event needs its instance, as ('e1', event), not {shown(pair)}")
 
 
 def require_text(word: str, value: object) -> None:
@@ -53,7 +53,7 @@ def require_text(word: str, value: object) -> None:
     if not isinstance(value, str):
         name = getattr(value, "id", None)
         hint = f" (pass its id, {name!r})" if isinstance(name, str) else ""
-        raise InputError(f"{word} is a text{hint}, not {shown(value)}")
+        raise InputError(f"{word} must be a string{hint}, not {shown(value)}")
 
 
 def require_texts(**words: object) -> None:
@@ -72,7 +72,7 @@ def require_actor(word: str, value: object) -> None:
     """Raises InputError for anything but an actor."""
     if not isinstance(value, Actor):
         name = value if isinstance(value, str) else "bob"
-        raise InputError(f"{word}= is an actor, as person({name!r}, 'manager'), not {shown(value)}")
+        raise InputError(f"{word}= must be an actor, as person({name!r}, 'manager'), not {shown(value)}")
     if value.kind != "system":  # those that the engine makes carry names of instances
         require_id(f"the id of the actor {word}=", value.id)
 
@@ -80,14 +80,14 @@ def require_actor(word: str, value: object) -> None:
 def require_number(word: str, value: object, *, least: int | None = None) -> None:
     """Raises InputError for anything but a whole number, or for one that is too small."""
     if not isinstance(value, int) or isinstance(value, bool) or (least is not None and value < least):
-        most = "" if least is None else f" from {least} on"
-        raise InputError(f"{word}= is a whole number{most}, not {shown(value)}")
+        most = "" if least is None else f" of at least {least}"
+        raise InputError(f"{word}= must be a whole number{most}, not {shown(value)}")
 
 
 def require_context(context: object) -> None:
     """Raises InputError for a context that is no mapping."""
     if context is not None and not isinstance(context, Mapping):
-        raise InputError(f"a context is a mapping, as {{'amount': 12}}, not {shown(context)}")
+        raise InputError(f"a context must be a mapping, as {{'amount': 12}}, not {shown(context)}")
 
 
 def require_query(query: InstanceQuery) -> None:
@@ -97,7 +97,7 @@ def require_query(query: InstanceQuery) -> None:
         chart=query.chart, status=query.status, parent=query.parent, owner=query.owner, after=query.after
     )
     if query.ended not in (None, True, False):
-        raise InputError(f"ended= is True, False or left out, not {shown(query.ended)}")
+        raise InputError(f"ended= must be True, False or left out, not {shown(query.ended)}")
     require_number("limit", query.limit, least=1)
 
 

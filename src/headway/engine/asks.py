@@ -157,7 +157,7 @@ class Signer:
         """What a token allows; raises LinkError when it is forged or has run out."""
         link = self._verified(token)
         if link.expires_at <= now:
-            raise LinkError("the link has run out")
+            raise LinkError("the link has expired")
         return link
 
     def _verified(self, token: str) -> Link:
@@ -167,7 +167,7 @@ class Signer:
         except ValueError as error:
             raise LinkError("not a link") from error
         if not any(hmac.compare_digest(_signature(key, raw), given) for key in self._keys):
-            raise LinkError("not a link that was given out here")
+            raise LinkError("this link was not issued here")
         try:
             return decode(Link, raw)
         except HeadwayError as error:
@@ -197,7 +197,7 @@ class Asks:
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""
         if isinstance(secrets, str):
-            raise InputError("secrets is a list of texts")
+            raise InputError("secrets must be a list of strings")
         self._engine = engine
         self._inbox = Inbox(engine)
         self._signer_or_none = Signer(secrets) if secrets else None
@@ -277,7 +277,7 @@ class Asks:
         """Answer an ask by one of its answers; late and second answers get what the chart says."""
         arguments.require_text("answer", answer)
         if answer in HOLDING:
-            raise InputError(f"{answer} is no answer")
+            raise InputError(f"{answer} is not an answer")
         event = Event(answer, data, by=by, ref=ask, reason=reason)
         return await self._send(tenant, ask, event, request_id)
 
@@ -297,7 +297,7 @@ class Asks:
         link = self._signer().read(token, await self._engine.store.now())
         row = await self.get(link.tenant, link.ask)
         if row.opened_at != link.opened_at:
-            raise LinkError("the link is for a question of an earlier life")
+            raise LinkError("the link is for an earlier ask of the same id")
         return link, row
 
     async def answer_link(self, token: str, answer: str = "answer", data: Any = None) -> Answer:
@@ -305,10 +305,10 @@ class Asks:
         now = await self._engine.store.now()
         link = self._signer().read(token, now)
         if answer in HOLDING:
-            raise LinkError("a link answers, and does nothing else")
+            raise LinkError("a link can only be used to answer")
         ask = await self.get(link.tenant, link.ask)
         if ask.opened_at != link.opened_at:
-            raise LinkError("the link is for a question of an earlier life")
+            raise LinkError("the link is for an earlier ask of the same id")
         event = Event(answer, data, by=link.by, ref=link.ask)
         try:
             return await self._engine.send(
@@ -324,7 +324,7 @@ class Asks:
 
     def _signer(self) -> Signer:
         if self._signer_or_none is None:
-            raise LinkError("links need a secret, the setting link_secrets: none was given")
+            raise LinkError("links need a secret: set link_secrets")
         return self._signer_or_none
 
     async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:

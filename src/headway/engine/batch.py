@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from headway.codec import as_json, decode, replace
 from headway.engine.commit import (
     Commit,
     Living,
+    Undo,
     instance_row,
     write_cascade,
     write_effects,
@@ -31,8 +32,6 @@ from headway.engine.orders import (
     parent_named,
 )
 from headway.engine.registry import Registry
-from headway.engine.reports import Gathered
-from headway.engine.undo import Undo
 from headway.engine.upgrade.instance import upgraded
 from headway.errors import (
     HeadwayError,
@@ -44,9 +43,9 @@ from headway.errors import (
 from headway.statechart.chart import Chart
 from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
 from headway.statechart.refusal import Refusal
-from headway.statechart.snapshot import Event, Snapshot, child_changed
+from headway.statechart.snapshot import Event, Snapshot, child_changed, children_changed
 from headway.statechart.step.step import Step, first_context, start, status_of, step
-from headway.store.rows import InstanceRow, Key, RequestRow
+from headway.store.rows import Key, RequestRow
 from headway.store.unit import Changes, Found, Reads
 
 Asking = Generator[Reads, Found, None]
@@ -67,6 +66,32 @@ class TogetherError(HeadwayError):
     """A parent cannot take what several of its children report together, or there is no end to it."""
 
 
+class ChildReports(NamedTuple):
+    """What the children of one parent have reported so far: how many more or fewer are in each status.
+
+    `reports` is how often, `trace` that of the call whose report was the first.
+    """
+
+    counts: dict[str, int]
+    errors: int = 0
+    reports: int = 0
+    trace: str | None = None
+
+    def plus(self, report: ReportToParent) -> ChildReports:
+        """With one report more."""
+        counts = dict(self.counts)
+        leaving, coming = report.before or "new", report.after
+        counts[leaving] = counts.get(leaving, 0) - 1
+        if coming is not None:
+            counts[coming] = counts.get(coming, 0) + 1
+        return ChildReports(counts, self.errors + report.errors, self.reports + 1, self.trace)
+
+    def event(self) -> Event | None:
+        """All of it as one event; None when nothing has changed in the end."""
+        counts = {status: by for status, by in self.counts.items() if by}
+        return children_changed(counts, self.errors) if counts or self.errors else None
+
+
 class Batch:
     """A unit of many orders. A bad order gets its error and leaves no trace; its neighbours go on."""
 
@@ -84,7 +109,7 @@ class Batch:
         self.requests: dict[Key, RequestRow | None] = {}
         self.counters: dict[Key, int] = {}
         self.records: dict[tuple[str, str, str], Any] = {}
-        self.gathered: dict[Key, Gathered] = {}
+        self.gathered: dict[Key, ChildReports] = {}
         self.stems: set[Key] = set()
         self.gathers = True
         self.undos: list[Undo] = []
@@ -147,7 +172,10 @@ class Batch:
                 self._answer(order, error.refusal)
             except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on
                 self.undo.all()
-                order.answer, order.error = None, error
+                if RecursionError in {type(error), type(error.__cause__)}:
+                    self._answer(order, _endless(order, self.living.get(order.key)))
+                else:
+                    order.answer, order.error = None, error
 
     def _begin_part(self, trace: str | None) -> None:
         """What follows can be undone by itself."""
@@ -165,18 +193,19 @@ class Batch:
     ) -> Asking:
         """Ask for what is not known yet."""
         reads = Reads(
-            {key for key in instances if key not in self.living},
-            {key for key in requests if key not in self.requests},
-            {key for key in counters if key not in self.counters},
-            {key for key in records if key not in self.records},
-            {*soon},
+            instances={key for key in instances if key not in self.living},
+            requests={key for key in requests if key not in self.requests},
+            counters={key for key in counters if key not in self.counters},
+            records={key for key in records if key not in self.records},
+            soon={*soon},
         )
         if not (reads.instances or reads.requests or reads.counters or reads.records):
             return
         found = yield reads
         self.now = max(self.now, found.now)
         for key in reads.instances:
-            self.living[key] = _living(found.instances.get(key))
+            stored = found.instances.get(key)
+            self.living[key] = None if stored is None else Living.stored_as(stored)
         for key in reads.requests:
             self.requests[key] = found.requests.get(key)
         for key in reads.counters:
@@ -215,14 +244,19 @@ class Batch:
 
     def _remember(self, order: Order, answer: Answer) -> None:
         key = (order.key[0], order.request_id or "")
-        expires_at = self.now + order.lasts
-        row = RequestRow(*key, order.digest(), answer_text(answer), expires_at)
+        row = RequestRow(
+            tenant=key[0],
+            key=key[1],
+            body=order.digest(),
+            answer=answer_text(answer),
+            expires_at=self.now + order.lasts,
+        )
         self.undo.put(self.requests, key, row)
         self.written.requests.append(row)
 
     def _create(self, key: Key, creation: Creation) -> Generator[Reads, Found, Answer]:
         if self.living.get(key) is not None:
-            raise InstanceExistsError(f"an instance {key[1]} exists already")
+            raise InstanceExistsError(f"an instance {key[1]} already exists")
         refusal = yield from self._begin(key, creation)
         return refusal or (yield from self._receipt(key))
 
@@ -262,7 +296,7 @@ class Batch:
             raise UnknownInstanceError(f"there is no instance {order.key[1]}")
         seq = living.snapshot.seq
         if order.expected_seq is not None and order.expected_seq != seq:
-            message = f"{order.key[1]} is at {seq}, not at {order.expected_seq}"
+            message = f"{order.key[1]} is at seq {seq}, not at {order.expected_seq}"
             raise VersionConflictError(message, seq)
         return living
 
@@ -364,12 +398,14 @@ class Batch:
         living = self.living[parent]
         if living is None or living.snapshot.ended:
             return
-        if child not in self.upgraded and not self.registry.has(*_version(living.snapshot)):
+        if child not in self.upgraded and not self.registry.has(
+            living.snapshot.chart, living.snapshot.version
+        ):
             # A node that knows the parent's version tells it. An upgrade must know whether it takes it.
             write_report(self._commit(child, self._snapshot(child)), report)
             return
         if self.gathers and self._chart(living.snapshot).model.children == "together":
-            self.undo.put(self.gathered, parent, Gathered({}, trace=self.trace).plus(report))
+            self.undo.put(self.gathered, parent, ChildReports({}, trace=self.trace).plus(report))
             self.stems.update(lineage(parent))
             return
         event = child_changed(child[1], report.before, report.after, report.errors)
@@ -386,7 +422,7 @@ class Batch:
                 return
             for parent in sorted(parents, key=self._depth, reverse=True):
                 yield from hear(parent)
-        raise TogetherError("children that report to their parent without end")
+        raise TogetherError("children report to their parent without end")
 
     def _depth(self, key: Key) -> int:
         living = self.living[key]
@@ -407,7 +443,7 @@ class Batch:
 
     def _roll_up_one(self, parent: Key) -> Asking:
         """A parent hears of all that its children have reported, as of one change."""
-        heard: Gathered = self.undo.take(self.gathered, parent)
+        heard: ChildReports = self.undo.take(self.gathered, parent)
         event, living = heard.event(), self.living[parent]
         if event is None or living is None or living.snapshot.ended:
             return
@@ -423,7 +459,7 @@ class Batch:
         if isinstance(outcome, Refusal):
             # Counts that have lost one change are wrong for ever; an event that is refused can come again.
             raise NotTakenError(
-                replace(outcome, message=f"the parent {parent[1]} cannot take it: {outcome.message}")
+                replace(outcome, message=f"the parent {parent[1]} refused it: {outcome.message}")
             )
 
     def _spawn(self, parent: Key, spawn: SpawnChild) -> Asking:
@@ -434,11 +470,11 @@ class Batch:
         creation = Creation(chart=spawn.chart, context=spawn.context, parent=parent[1], depth=spawn.depth)
         child = (parent[0], spawn.child)
         if self.living.get(child) is not None:
-            raise InstanceExistsError(f"an instance {spawn.child} exists already")
+            raise InstanceExistsError(f"an instance {spawn.child} already exists")
         refusal = yield from self._begin(child, creation)
         if refusal is not None:
             raise NotTakenError(
-                replace(refusal, message=f"the child {spawn.child} cannot begin: {refusal.message}")
+                replace(refusal, message=f"the child {spawn.child} cannot start: {refusal.message}")
             )
 
     def _receipt(self, key: Key) -> Generator[Reads, Found, Receipt]:
@@ -447,19 +483,14 @@ class Batch:
             yield from self._roll_up(self._roll_up_one, key)
         living = self.living[key]
         assert living is not None
-        now = living.snapshot
-        return Receipt(key[1], now.chart, now.version, now.seq, living.status, now.states, now.ended)
+        return living.receipt()
 
     def _chart(self, snapshot: Snapshot) -> Chart:
         return self.registry.chart(snapshot.chart, snapshot.version)
 
 
-def _version(snapshot: Snapshot) -> tuple[str, int]:
-    return snapshot.chart, snapshot.version
-
-
-def _living(row: InstanceRow | None) -> Living | None:
-    if row is None:
-        return None
-    snapshot = decode(Snapshot, row.snapshot)
-    return Living(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)
+def _endless(order: Order, living: Living | None) -> Refusal:
+    """The refusal of a call that parents and children would answer without end, each by another report."""
+    message = "parents and children would report to each other without end"
+    states = () if living is None else living.snapshot.states
+    return Refusal(code="runaway", message=message, event=getattr(order.act, "name", "start"), states=states)

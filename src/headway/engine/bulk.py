@@ -178,7 +178,7 @@ class Cancelling(Act):
             order.error = error
             return order
         if name is None:
-            order.error = EngineError(f"chart {row.chart} cannot be cancelled: it names no event for it")
+            order.error = EngineError(f"chart {row.chart} cannot be cancelled: it declares no cancel event")
         else:
             order.act = Event(name, by=self._by, reason=self._reason)
         return order

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar, get_args
 
-from headway.codec import encode, replace
+from headway.codec import decode, encode, replace
 from headway.engine.journal import BEGINNING, chained, sealed
+from headway.engine.orders import DAY, Receipt
 from headway.errors import EngineError
 from headway.statechart import effects
 from headway.statechart.snapshot import Actor, Event, Snapshot, child_changed
 from headway.statechart.step.step import Step
 from headway.store.rows import (
+    ASK_CHANGES,
     AskChange,
     AskClosing,
     AskRow,
@@ -20,15 +23,20 @@ from headway.store.rows import (
     Key,
     MessageRow,
     RecordRow,
+    RequestRow,
     TimerRow,
     WorkRow,
     WorkVersion,
 )
-from headway.store.unit import Changes
+from headway.store.unit import Changes, Found, Reads
 
 Held = TypeVar("Held", TimerRow, WorkRow)
 Noted = effects.OpenedAsk | effects.RenewedAsk | effects.ChangedAsk | effects.ClosedAsk
 """What a note keeps."""
+MISSING = object()
+NOTHING = Changes()
+lists_of = attrgetter(*(name for name in Changes.__struct_fields__ if getattr(NOTHING, name) == []))
+"""Every list of rows that a unit can change."""
 
 
 class Living:
@@ -53,9 +61,28 @@ class Living:
         self.journal = journal
         self.stored = stored
 
+    @classmethod
+    def stored_as(cls, row: InstanceRow) -> Living:
+        """An instance as it is stored."""
+        snapshot = decode(Snapshot, row.snapshot)
+        return cls(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)
+
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
         return Living(snapshot, status, self.created_at, self.owner, journal=self.journal, stored=self.stored)
+
+    def receipt(self) -> Receipt:
+        """Where the instance stands, as the answer to a call."""
+        now = self.snapshot
+        return Receipt(
+            instance=now.instance,
+            chart=now.chart,
+            version=now.version,
+            seq=now.seq,
+            status=self.status,
+            states=now.states,
+            ended=now.ended,
+        )
 
 
 class Commit:
@@ -76,6 +103,39 @@ class Commit:
     def key(self, name: str) -> Key:
         """A name within the instance's tenant."""
         return (self.tenant, name)
+
+
+class Undo:
+    """What an order has changed so far, so that a bad one leaves no trace."""
+
+    __slots__ = ("_lengths", "_replaced", "_written")
+
+    def __init__(self, written: Changes) -> None:
+        self._written = written
+        self._lengths = [*map(len, lists_of(written))]
+        self._replaced: list[tuple[dict[Any, Any], Any, Any]] = []
+
+    def put(self, mapping: dict[Any, Any], key: object, value: object) -> None:
+        """Set a key of a mapping, keeping what it was."""
+        self._replaced.append((mapping, key, mapping.get(key, MISSING)))
+        mapping[key] = value
+
+    def take(self, mapping: dict[Any, Any], key: object) -> Any:
+        """Take a key out of a mapping, keeping what it was."""
+        value = mapping.pop(key)
+        self._replaced.append((mapping, key, value))
+        return value
+
+    def all(self) -> None:
+        """Take everything back; what is taken back already stays so."""
+        for rows, length in zip(lists_of(self._written), self._lengths, strict=True):
+            del rows[length:]
+        for mapping, key, value in reversed(self._replaced):
+            if value is MISSING:
+                del mapping[key]
+            else:
+                mapping[key] = value
+        self._replaced.clear()
 
 
 def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
@@ -184,13 +244,61 @@ def write_forward(commit: Commit, effect_id: str, event: Event, request_id: str 
     _publish(commit, effect_id, "deliver", event.name, data=data)
 
 
+class Forwarding:
+    """A unit that leaves an event in the outbox; a node that knows the version of the instance sends it.
+
+    An instance that is gone gets nothing. An event that is forwarded again leaves no second message: it is
+    known by its request id, or as the end of the attempt it names.
+    """
+
+    def __init__(self, key: Key, event: Event, *, request_id: str | None, trace: str | None) -> None:
+        self._key, self._event, self._request_id, self._trace = key, event, request_id, trace
+        self._effect = f"{key[1]}:{event.name}:{request_id or f'{event.ref}:{event.attempt}'}"
+        self._name = (key[0], f"forward:{self._effect}")
+
+    def begin(self) -> Reads:
+        """Look at the instance, and whether there is a message already."""
+        self._changes = Changes()
+        return Reads(instances={self._key}, requests={self._name})
+
+    def take(self, found: Found) -> None:
+        """Write the message."""
+        row, known = found.instances.get(self._key), found.requests.get(self._name)
+        if row is None or (known is not None and known.expires_at > found.now):
+            return
+        snapshot = decode(Snapshot, row.snapshot)
+        commit = Commit(self._changes, self._key, snapshot, now=found.now, trace=self._trace)
+        write_forward(commit, self._effect, self._event, self._request_id)
+        self._changes.requests.append(
+            RequestRow(
+                tenant=self._name[0],
+                key=self._name[1],
+                body=self._effect,
+                answer="",
+                expires_at=found.now + DAY,
+            )
+        )
+
+    def changes(self) -> Changes:
+        """The message."""
+        return self._changes
+
+
 def write_versions(changes: Changes, upgraded: Mapping[Key, Snapshot]) -> None:
     """Timers and work of upgraded instances get their new version, also those that stay as they are."""
     changes.timers = [_of_version(row, upgraded) for row in changes.timers]
     changes.work = [_of_version(row, upgraded) for row in changes.work]
     for (tenant, instance), after in upgraded.items():
         changes.timers += [
-            TimerRow(tenant, timer, instance, after.chart, after.version, set_.event, set_.due)
+            TimerRow(
+                tenant=tenant,
+                id=timer,
+                instance=instance,
+                chart=after.chart,
+                version=after.version,
+                event=set_.event,
+                due=set_.due,
+            )
             for timer, set_ in after.timers.items()
         ]
         changes.work_versions += [WorkVersion(tenant, work.id, after.version) for work in after.work.values()]
@@ -204,13 +312,13 @@ def _of_version(row: Held, upgraded: Mapping[Key, Snapshot]) -> Held:
 def _set_timer(commit: Commit, effect: effects.SetTimer) -> None:
     commit.changes.timers.append(
         TimerRow(
-            commit.tenant,
-            effect.timer,
-            commit.instance,
-            commit.chart,
-            commit.version,
-            effect.event,
-            effect.due,
+            tenant=commit.tenant,
+            id=effect.timer,
+            instance=commit.instance,
+            chart=commit.chart,
+            version=commit.version,
+            event=effect.event,
+            due=effect.due,
         )
     )
 
@@ -252,18 +360,19 @@ def _start_work(commit: Commit, effect: effects.StartWork) -> None:
     )
 
 
+OPENED = frozenset(effects.OpenedAsk.__struct_fields__)
+QUESTION = tuple(name for name in AskRow.__struct_fields__ if name in OPENED - {"id", "shows"})
+"""The columns of an ask that its effect has under the same names."""
+
+
 def _ask_row(commit: Commit, effect: effects.OpenedAsk | effects.RenewedAsk, opened_at: datetime) -> AskRow:
     return AskRow(
         tenant=commit.tenant,
         id=effect.ask,
         instance=commit.instance,
-        state=effect.state,
-        roles=effect.roles,
-        answers=effect.answers,
-        form=effect.form,
         shows=encode(effect.shows).decode(),
         opened_at=opened_at,
-        deadline=effect.deadline,
+        **{name: getattr(effect, name) for name in QUESTION},
     )
 
 
@@ -282,17 +391,20 @@ def _change_ask(commit: Commit, effect: effects.ChangedAsk | effects.RenewedAsk)
         AskChange(
             tenant=commit.tenant,
             id=effect.ask,
-            roles=effect.roles,
-            claimed_by=effect.claimed_by,
-            claimed_until=effect.claimed_until,
-            delegated_to=effect.delegated_to,
+            **{name: getattr(effect, name) for name in ASK_CHANGES},
         )
     )
 
 
 def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
     commit.changes.asks_closed.append(
-        AskClosing(commit.tenant, effect.ask, commit.now, effect.by, effect.event)
+        AskClosing(
+            tenant=commit.tenant,
+            id=effect.ask,
+            closed_at=commit.now,
+            closed_by=effect.by,
+            closed_event=effect.event,
+        )
     )
 
 
@@ -320,13 +432,24 @@ def _deliver(commit: Commit, effect: effects.Deliver) -> None:
 def _publish(commit: Commit, effect_id: str, kind: str, name: str, *, data: Any) -> None:
     text = None if data is None else encode(data).decode()
     commit.changes.messages.append(
-        MessageRow(commit.tenant, effect_id, commit.instance, kind, name, text, commit.now, commit.trace)
+        MessageRow(
+            tenant=commit.tenant,
+            id=effect_id,
+            instance=commit.instance,
+            kind=kind,
+            name=name,
+            data=text,
+            at=commit.now,
+            trace=commit.trace,
+        )
     )
 
 
 def _record(commit: Commit, effect: effects.StoreRecord) -> None:
     text = encode(effect.data).decode()
-    commit.changes.records.append(RecordRow(commit.tenant, effect.kind, effect.key, text, commit.now))
+    commit.changes.records.append(
+        RecordRow(tenant=commit.tenant, kind=effect.kind, key=effect.key, data=text, updated_at=commit.now)
+    )
 
 
 WRITERS: dict[type, Callable[[Commit, Any], None]] = {

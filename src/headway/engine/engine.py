@@ -8,13 +8,14 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from logging import getLogger
 from typing import Any, Self
 
 from headway.codec import DEEPEST, decode, require_depth
 from headway.engine import arguments
 from headway.engine.batch import Batch
+from headway.engine.commit import Forwarding
 from headway.engine.facts import Given
-from headway.engine.forward import Forwarding
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
     DAY,
@@ -29,7 +30,6 @@ from headway.engine.orders import (
 )
 from headway.engine.registry import Registry, keep_versions
 from headway.engine.replay import tell_replay
-from headway.engine.service import LOG
 from headway.engine.trace import CURRENT
 from headway.engine.why import Explanation, explained
 from headway.errors import (
@@ -43,13 +43,14 @@ from headway.errors import (
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
-from headway.statechart.upgrade.remap import Before
+from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import Store
 from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow, Key
 from headway.store.unit import Changes
 
+LOG = getLogger("headway")
 LARGEST_PAYLOAD = 1_000_000
 MOST_IN_A_BATCH = 512
 LONGEST_NAME = 400
@@ -248,7 +249,7 @@ class Engine:
         snapshot = await self.get(tenant, instance)
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
-            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it names no event for it")
+            raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it declares no cancel event")
         event = Event(name, by=by, reason=reason)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)
         order.keeps_refusals = keeps_refusals
@@ -263,14 +264,14 @@ class Engine:
         by: Actor = SYSTEM,
         reason: str | None = None,
         acted: dict[str, tuple[str, ...]] | None = None,
-        record: Before | None = None,
+        record: UpgradeRecord | None = None,
         expected_seq: int | None = None,
     ) -> Answer:
         """Change an instance to another version of its chart; with a `record`, back to where it was.
 
         Raises UpgradeError when it cannot be, and as `send` does.
         """
-        act = Upgrading(to, by, reason, acted or {}, record)
+        act = Upgrading(to=to, by=by, reason=reason, acted=acted or {}, record=record)
         return await self._ask(Order((tenant, instance), act, expected_seq=expected_seq))
 
     async def get(self, tenant: str, instance: str) -> Snapshot:
@@ -388,8 +389,8 @@ class Engine:
         for watcher in tuple(self._watchers):
             try:
                 watcher(written)
-            except Exception:  # noqa: BLE001 - it is logged, and the sender's event is committed
-                LOG.exception("someone who watches the engine failed")
+            except Exception:
+                LOG.exception("a watcher of the engine failed")
 
 
 def _check(order: Order) -> None:
@@ -398,18 +399,18 @@ def _check(order: Order) -> None:
     require_depth(body, DEEPEST + AROUND)
     size = len(body)
     if size > LARGEST_PAYLOAD:
-        raise TooLargeError(f"a call carries at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
+        raise TooLargeError(f"a call may carry at most {LARGEST_PAYLOAD:,} bytes, not {size:,}")
     if not all(order.key):
-        raise InputError("a tenant and an instance have a name")
+        raise InputError("tenant and instance must not be empty")
     if order.request_id == "":
-        raise InputError("a request id is not empty; leave it out to have none")
+        raise InputError("a request id must not be empty; leave it out instead")
     if isinstance(order.act, Creation):
         _check_new_name(order.key[1])
     names = "".join((*order.key, order.request_id or ""))
     if len(names) > LONGEST_NAME and max(map(len, (*order.key, order.request_id or ""))) > LONGEST_NAME:
-        raise TooLargeError(f"tenants, instances and request ids have at most {LONGEST_NAME} characters")
+        raise TooLargeError(f"tenants, instances and request ids must have at most {LONGEST_NAME} characters")
     if "\0" in names:
-        raise InputError("tenants, instances and request ids hold no NUL character")
+        raise InputError("tenants, instances and request ids must not contain NUL characters")
 
 
 def _passes(order: Order) -> bool:
@@ -424,9 +425,9 @@ def _passes(order: Order) -> bool:
 def _check_new_name(name: str) -> None:
     """Children are named after their parents: there must be room, and nobody else may take such a name."""
     if len(name) > LONGEST_NEW_NAME:
-        raise TooLargeError(f"a new instance has a name of at most {LONGEST_NEW_NAME} characters")
+        raise TooLargeError(f"the name of a new instance must have at most {LONGEST_NEW_NAME} characters")
     if parent_named(name) is not None:
-        raise InputError(f"{name} is a name for a child, which only its parent gives")
+        raise InputError(f"{name} is reserved: names of this form are for children of another instance")
 
 
 def _tell(calls: Iterable[Call], failure: BaseException | None) -> None:

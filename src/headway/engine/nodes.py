@@ -1,4 +1,4 @@
-"""Which nodes are alive, and which versions of charts they know."""
+"""The nodes of one database: which are alive, which chart versions they know, what they announce."""
 
 from __future__ import annotations
 
@@ -7,13 +7,16 @@ from contextlib import suppress
 
 from headway.codec import Value
 from headway.engine.engine import Engine
-from headway.engine.service import LOG, Service
+from headway.engine.service import LOG, Service, WatchingService
 from headway.errors import StoreError
 from headway.store.port import Store
 from headway.store.rows import Version
+from headway.store.unit import Changes
 
 ALIVE = 20_000
 """Milliseconds for which a node counts as alive after a heartbeat."""
+TOPICS = {"work": "work", "timers": "timers", "messages": "messages", "history": "events"}
+"""The topic that is announced when a commit has rows of a kind."""
 LOOKS_EVERY = 12
 """Every so many heartbeats a node looks for living versions that it does not know."""
 
@@ -29,6 +32,34 @@ class UnknownVersion(Value):
         """The version, and who goes on with its instances."""
         known = f"known by {', '.join(self.nodes)}" if self.nodes else "no living node knows it"
         return f"{self.chart} v{self.version} ({known})"
+
+
+class Announcer(WatchingService):
+    """Gathers what the engine has committed and announces the kinds of it, after the commit."""
+
+    name = "announcer"
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._topics: set[str] = set()
+
+    async def turn(self) -> bool:
+        """Announce what has gathered; what could not be told is told with the next."""
+        topics, self._topics = self._topics, set()
+        try:
+            if topics:
+                await self._store.announce(topics)
+        except BaseException:
+            self._topics |= topics
+            raise
+        return bool(self._topics)
+
+    def look(self, changes: Changes) -> None:
+        """Note what is new."""
+        for kind, topic in TOPICS.items():
+            if getattr(changes, kind):
+                self._topics.add(topic)
+                self.wake()
 
 
 class Presence(Service):

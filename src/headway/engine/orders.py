@@ -12,7 +12,7 @@ from headway.codec import Plain, Scratch, Value, decode, encode, fingerprint, re
 from headway.errors import EngineError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import SYSTEM, Actor, Event
-from headway.statechart.upgrade.remap import Before
+from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.rows import Key
 
 HOUR = timedelta(hours=1)
@@ -89,7 +89,7 @@ class Upgrading(Value):
     by: Actor = SYSTEM
     reason: str | None = None
     acted: dict[str, tuple[str, ...]] = {}
-    record: Before | None = None
+    record: UpgradeRecord | None = None
 
 
 class Order(Scratch):

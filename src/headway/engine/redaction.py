@@ -9,7 +9,7 @@ from headway.codec import decode, encode, replace
 from headway.engine.registry import Registry
 from headway.errors import UnknownChartError
 from headway.statechart.snapshot import Snapshot
-from headway.statechart.upgrade.remap import UPGRADE
+from headway.statechart.upgrade.instance import UPGRADE
 from headway.store.rows import HistoryRow, InstanceRow
 
 Hide = Callable[[dict[str, Any]], dict[str, Any]]

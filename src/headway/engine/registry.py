@@ -38,12 +38,14 @@ class Registry:
         unknown = facts_without_provider(chart, self.given)
         if unknown and not without_facts:
             raise EngineError(
-                f"nobody knows the facts {', '.join(unknown)} of chart {chart.name}: give the engine"
+                f"no function gives the facts {', '.join(unknown)} of chart {chart.name}: give the engine"
                 f" functions for them, as in facts={{{unknown[0]!r}: lambda tenant, snapshot: ...}}"
             )
         other = self._charts.setdefault((chart.name, chart.version), chart)
         if other.model != chart.model:
-            raise EngineError(f"two charts are called {chart.name} v{chart.version}: name or number one anew")
+            raise EngineError(
+                f"two charts are called {chart.name} v{chart.version}: change the name or the version of one"
+            )
         self._charts[chart.name, chart.version] = chart
         for derived in ("versions", "fingerprint"):
             self.__dict__.pop(derived, None)
@@ -124,7 +126,7 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
     if changed and not may_change:
         names = ", ".join(f"{row.chart} v{row.version}" for row in changed)
         raise ChartChangedError(
-            f"{names} is stored with other contents, by which instances may live: give the changed chart a"
+            f"{names} is stored with different contents, which instances may use: give the changed chart a"
             " new version (version=2), or pass charts_may_change=True while you develop it"
         )
     for row in changed:
@@ -134,4 +136,10 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
 
 def _row(chart: Chart, now: datetime) -> ChartRow:
     document = encode(chart.model).decode()
-    return ChartRow(chart.name, chart.version, chart_hash(chart.model), document, now)
+    return ChartRow(
+        chart=chart.name,
+        version=chart.version,
+        hash=chart_hash(chart.model),
+        document=document,
+        stored_at=now,
+    )

@@ -12,8 +12,7 @@ from weakref import WeakSet
 
 from headway.codec import replace
 from headway.engine.engine import Engine
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
+from headway.engine.service import LOG, WatchingService
 from headway.errors import InputError
 from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, LogRow
@@ -341,7 +340,7 @@ def cursor_text(cursor: Cursor) -> str:
 def cursor_of(text: str) -> Cursor:
     """The cursor that a text stands for; raises InputError."""
     if not CURSOR.fullmatch(text):
-        raise InputError("not a cursor: it reads as the one that came with an event")
+        raise InputError("not a cursor: use the one that came with an event")
     return Cursor(*map(int, text.split("-")))
 
 

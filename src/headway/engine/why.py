@@ -18,7 +18,7 @@ from headway.store.unit import Changes, Found, Reads
 
 MOST_SHOWN = 10
 NOBODY_HERE = (
-    "The worker of this process does not do {0.handler} of queue {0.queue}: it waits for ever unless another"
+    "The worker of this process does not handle {0.handler} in queue {0.queue}: it waits until another"
     " process does."
 )
 
@@ -45,8 +45,8 @@ class Holding(Value):
         if self.worker is None:
             told = f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
             return f"{told} {NOBODY_HERE.format(self)}" if self.handled_here is False else told
-        until = f", who must be heard of by {self.leased_until.isoformat()}" if self.leased_until else ""
-        return f"{what} is with {self.worker}{until}."
+        until = f" until {self.leased_until.isoformat()}" if self.leased_until else ""
+        return f"{what} is leased to {self.worker}{until}."
 
 
 class Explanation(Value):
@@ -131,11 +131,11 @@ class Look:
 def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:
     return tuple(
         Holding(
-            row.state,
-            row.handler,
-            row.queue,
-            row.attempt,
-            row.due,
+            state=row.state,
+            handler=row.handler,
+            queue=row.queue,
+            attempt=row.attempt,
+            due=row.due,
             worker=row.worker,
             leased_until=row.leased_until,
             handled_here=None if hands is None else hands(row.queue, row.handler),

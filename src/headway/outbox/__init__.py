@@ -7,9 +7,10 @@ that is installed with an extra: `pip install "headway[kafka]"`.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from headway.outbox.destination import Backoff, Message, PermanentError
-from headway.outbox.endpoint import Endpoint
-from headway.outbox.signing import new_secret
+from headway.errors import PermanentError
+from headway.outbox.destination import Backoff, Destination, Terms, Wants
+from headway.outbox.endpoint import Endpoint, new_secret
+from headway.outbox.message import Message
 from headway.outbox.subscriber import Subscriber
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backoff",
+    "Destination",
     "Endpoint",
     "Kafka",
     "Message",
@@ -28,6 +30,8 @@ __all__ = [
     "RedisMirror",
     "RedisStream",
     "Subscriber",
+    "Terms",
+    "Wants",
     "Webhook",
     "new_secret",
 ]

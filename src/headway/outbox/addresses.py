@@ -1,22 +1,31 @@
-"""Which addresses on the network are anybody's, and which belong to somebody's own network."""
+"""Network addresses: URLs taken apart, names looked up, and private addresses told from public ones."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from threading import Thread
+from urllib.parse import SplitResult, urlsplit
+
+from headway.errors import InputError
 
 Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""The addresses of a host's name; raises OSError."""
+"""Looks up the IP addresses of a host name; raises OSError."""
 
+PORTS = {"http": 80, "https": 443}
+HIGH_PORTS = 1024
+HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?\.?")
+TARGET = re.compile(r"[!-~]*")
 UNICAST = ip_network("2000::/3")
 EMBEDDING = ip_network("64:ff9b::/96")
 """NAT64: the last four bytes are an IPv4 address."""
 
-# What no table of older Python versions holds, and what reaches an IPv4 address in disguise.
+# Networks that older Python versions do not know as special, and those that embed IPv4 addresses.
 SPECIAL = tuple(
     ip_network(network)
     for network in (
@@ -33,11 +42,87 @@ SPECIAL = tuple(
 )
 
 
-class Resolver:
-    """Finds the addresses of hosts' names as the system does, each name on a thread of its own.
+@dataclass(frozen=True)
+class Address:
+    """A parsed URL. It is parsed once, so that no two parsers can disagree about it."""
 
-    A lookup cannot be ended, so whoever asks for the name meanwhile waits for the same one: a name whose
-    server hangs takes one thread, and holds up nobody who asks for another.
+    scheme: str
+    host: str
+    port: int
+    target: str
+
+    @property
+    def authority(self) -> str:
+        """The value of the header Host."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
+
+
+def address_of(url: str, *, allow_private: bool = False) -> Address:
+    """Parse a URL; raises InputError, whose text does not contain the URL."""
+    parts, port = _split(url)
+    if parts.scheme not in PORTS:
+        raise InputError("the URL must begin with http:// or https://")
+    if "@" in parts.netloc:
+        raise InputError("the URL must not contain a user or password: use headers")
+    if parts.fragment:
+        raise InputError("the URL must not have a fragment")
+    host = _host(parts.hostname or "")
+    port = PORTS[parts.scheme] if port is None else port
+    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    if not TARGET.fullmatch(target):
+        raise InputError("the path must be ASCII: percent-encode other characters")
+    if not allow_private:
+        _must_be_public(host, port)
+    return Address(parts.scheme, host, port, target)
+
+
+def _split(url: str) -> tuple[SplitResult, int | None]:
+    # urlsplit silently removes tabs and line ends.
+    if any(char <= " " or char == "\\" for char in url):
+        raise InputError("the URL must not contain spaces or backslashes")
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise InputError("not a URL") from None
+    if port == 0:
+        raise InputError("not a port: 0")
+    return parts, port
+
+
+def _host(name: str) -> str:
+    """A host name in ASCII, or an IP address in its usual form."""
+    if ":" in name:
+        try:
+            return str(ip_address(name))
+        except ValueError:
+            raise InputError("not an IP address") from None
+    try:
+        host = name.encode("idna").decode().lower()
+    except UnicodeError:
+        raise InputError("not a host name") from None
+    if not HOST.fullmatch(host):
+        raise InputError("not a host name")
+    return host
+
+
+def _must_be_public(host: str, port: int) -> None:
+    if port < HIGH_PORTS and port not in PORTS.values():
+        raise InputError(f"port {port} is reserved for another service")
+    try:
+        ip_address(host)
+    except ValueError:
+        return  # A name: its addresses are checked before each delivery.
+    if not is_public(host):
+        raise InputError(f"{host} is a private address, which is not allowed")
+
+
+class Resolver:
+    """Looks up host names with the system's resolver, each name on a thread of its own.
+
+    A lookup cannot be cancelled, so calls for the same name share one: a name whose server hangs occupies one
+    thread, and does not delay lookups of other names.
     """
 
     def __init__(self) -> None:
@@ -51,17 +136,17 @@ class Resolver:
             thread = Thread(target=self._look_up, args=(host, port, found), name="headway-names", daemon=True)
             try:
                 thread.start()
-            except RuntimeError as error:  # there are too many threads
+            except RuntimeError as error:  # no more threads
                 del self._under_way[host, port]
                 raise OSError(f"{host} cannot be looked up: {error}") from error
-        # Who has no more time for it must not end it for the others.
+        # A caller that times out must not cancel it for the others.
         return await asyncio.shield(asyncio.wrap_future(found))
 
     def _look_up(self, host: str, port: int, found: Future[Sequence[str]]) -> None:
         try:
             answer = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
             addresses = [*dict.fromkeys(str(place[0]) for *_, place in answer)]
-        except Exception as error:  # noqa: BLE001 - it is for those who wait
+        except Exception as error:  # noqa: BLE001 - it is raised in the callers
             self._under_way.pop((host, port))
             found.set_exception(error)
         else:
@@ -70,11 +155,11 @@ class Resolver:
 
 
 resolve = Resolver()
-"""For all of this process, so that no name is looked up twice at the same time."""
+"""One for the process, so that no name is looked up twice at the same time."""
 
 
 def is_public(address: str) -> bool:
-    """Whether an address belongs to the open Internet; what is no address at all does not."""
+    """Whether an IP address is on the public Internet; False for text that is not an IP address."""
     try:
         parsed = ip_address(address)
     except ValueError:
@@ -87,7 +172,7 @@ def is_public(address: str) -> bool:
 
 
 def _unwrapped(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
-    """The IPv4 address inside an IPv6 one, where there is one that the network would go to."""
+    """The IPv4 address that an IPv6 address embeds, if it does; else the address itself."""
     if isinstance(address, IPv4Address):
         return address
     if address.ipv4_mapped is not None:

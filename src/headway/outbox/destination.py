@@ -1,106 +1,22 @@
-"""A destination: who wants which messages, and how it is served."""
+"""A destination: where messages go, which of them it wants, and how they are delivered and retried."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
-from hashlib import sha256
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 from zlib import crc32
 
-from headway.clock import milliseconds
-from headway.codec import Plain, Value, decode, encode
-from headway.errors import HeadwayError, InputError
-from headway.store.rows import LetterRow, MessageRow
+from headway.clock import backoff, milliseconds
+from headway.codec import Value
+from headway.errors import InputError
+from headway.outbox.message import Message
+from headway.store.rows import MessageRow
 
 Duration = str | float
 SENT = frozenset({"topic", "webhook", "live", "log"})
-"""Kinds of messages that are meant for somebody outside; the others go from instance to instance."""
-
-
-class DeliveryError(HeadwayError):
-    """A destination has not taken a message; it is tried again, not before `after` seconds when given."""
-
-    def __init__(self, message: str, *, after: float = 0) -> None:
-        self.after = after
-        super().__init__(message)
-
-
-class BusyError(DeliveryError):
-    """A destination wants no message at all for `after` seconds."""
-
-
-class UnreachableError(BusyError):
-    """A destination is not there; no message is to blame, and none uses up an attempt."""
-
-
-class PermanentError(DeliveryError):
-    """A destination will never take this message: it is dead at once."""
-
-
-class NotHereError(DeliveryError):
-    """A message that this node cannot deliver, and another may: no attempt is used up.
-
-    `version` is the chart and version that a node must know for it.
-    """
-
-    def __init__(self, message: str, version: tuple[str, int]) -> None:
-        self.version = version
-        super().__init__(message)
-
-
-class UnfinishedError(DeliveryError):
-    """A destination has done a part of it, and goes on when others have had their turn: no failure."""
-
-
-class Message(Plain):
-    """A message on its way: `id` is the same at every attempt, and no other message has it.
-
-    `text` is what it carries, as JSON; `data` the same as values. `effect` is the name that the step of its
-    instance gave it: instance, step and place. `trace` is the W3C `traceparent` of the call it comes from.
-    """
-
-    id: str
-    tenant: str
-    instance: str
-    kind: str
-    name: str
-    at: datetime
-    text: str | None = None
-    attempt: int = 1
-    effect: str = ""
-    trace: str | None = None
-
-    @property
-    def data(self) -> Any:
-        """What it carries, read from the text each time: who only passes it on does not pay for that."""
-        return None if self.text is None else decode(object, self.text)
-
-
-def message_of(row: LetterRow | MessageRow) -> Message:
-    """The message that a letter holds, or that nobody has tried yet."""
-    return Message(
-        message_id(row.tenant, row.id, row.at),
-        row.tenant,
-        row.instance,
-        row.kind,
-        row.name,
-        row.at,
-        row.data,
-        row.attempts + 1 if isinstance(row, LetterRow) else 1,
-        row.id,
-        row.trace,
-    )
-
-
-def message_id(tenant: str, effect: str, at: datetime) -> str:
-    """An id for receivers, in letters and digits.
-
-    The time is part of it: an instance that is pruned and created anew counts its effects anew.
-    """
-    digest = sha256(encode((tenant, effect, at))).hexdigest()
-    return f"msg_{digest[:32]}"
+"""Kinds of messages for receivers outside of the engine; the others go from instance to instance."""
 
 
 class Wants(Value):
@@ -127,9 +43,9 @@ class Wants(Value):
 
 
 class Backoff(Value):
-    """After which times a message is tried again, in milliseconds; after the last of them it is dead.
+    """The waits before each retry of a message, in milliseconds; after the last retry it is a dead letter.
 
-    Each wait is longer by up to `jitter` of itself, so that what failed together does not come back
+    Each wait is longer by up to `jitter` of itself, so that messages which failed together are not retried
     together.
     """
 
@@ -138,21 +54,20 @@ class Backoff(Value):
 
     @classmethod
     def after(cls, *waits: Duration, jitter: float = 0.2) -> Backoff:
-        """These waits, one after the other."""
+        """With these waits, one after the other."""
         return cls(tuple(milliseconds(wait) for wait in waits), jitter)
 
     @classmethod
     def growing(
         cls, attempts: int, base: Duration, *, factor: float = 2, cap: Duration = "1h", jitter: float = 0.2
     ) -> Backoff:
-        """So many attempts, the waits between them growing from a base up to a cap."""
+        """With so many attempts, the waits between them growing from a base up to a cap."""
         first, most = milliseconds(base), milliseconds(cap)
-        # The exponent is bounded, or a long row of attempts would leave the range of numbers.
-        waits = (min(most, round(first * factor ** min(n, 60))) for n in range(attempts - 1))
-        return cls(tuple(waits), jitter)
+        waits = (backoff(failures, base=first, cap=most, factor=factor) for failures in range(1, attempts))
+        return cls(tuple(map(round, waits)), jitter)
 
     def wait(self, letter: str, attempts: int) -> int | None:
-        """How long to wait after so many attempts; None when there is no further one."""
+        """Milliseconds to wait after so many attempts; None when there is no further attempt."""
         if attempts > len(self.waits):
             return None
         wait = self.waits[attempts - 1]
@@ -167,16 +82,16 @@ SOON = Backoff.growing(attempts=12, base="1s", factor=3, cap="1h")
 
 
 TIMEOUT = 60_000
-"""A minute: who needs longer for one message holds up the others."""
+"""One minute, in milliseconds."""
 
 
 class Terms(Value):
-    """How a destination is served.
+    """How messages are delivered to a destination.
 
-    A destination that is new `begins` with what is published from now on, or with the first message
-    there is. `at_once` is how many instances' messages are on their way at the same time, `page` how many
-    messages are read before progress is written. `timeout` is the milliseconds that a call of `deliver` may
-    take; without one the destination sees to that itself, as one that takes many messages always does.
+    A new destination `begins` with what is published from now on, or with the first message in the outbox.
+    `at_once` is the number of instances whose messages are delivered concurrently, `page` the number of
+    messages that are read before progress is written. `timeout` is how many milliseconds a call of `deliver`
+    may take; with None, and for bulk destinations, the destination limits its time itself.
     """
 
     begins: Literal["now", "first"] = "now"
@@ -187,11 +102,11 @@ class Terms(Value):
 
 
 class Destination(Protocol):
-    """Where messages go. The name must stay the same: it is what the store remembers progress by."""
+    """Where messages go. The name must stay the same: progress is stored under it."""
 
     @property
     def name(self) -> str:
-        """Its name among all destinations."""
+        """A unique name."""
 
     @property
     def wants(self) -> Wants:
@@ -199,53 +114,53 @@ class Destination(Protocol):
 
     @property
     def terms(self) -> Terms:
-        """How it is served."""
+        """How messages are delivered to it."""
 
     async def deliver(self, message: Message) -> None:
-        """Hand a message over.
+        """Deliver a message.
 
-        Raises PermanentError when it will never be taken, BusyError to be left alone for a time,
-        NotHereError when another node has to do it, UnfinishedError to go on with it later, and anything
-        else for a failure that may pass.
+        Raises PermanentError if it will never be accepted, BusyError to ask for a pause, NotHereError if
+        another node has to deliver it, UnfinishedError to continue later, and anything else to have it
+        retried.
         """
 
     async def close(self) -> None:
-        """Let go of connections; a delivery after that opens new ones."""
+        """Close connections; a later delivery opens new ones."""
 
 
-class Fates:
-    """What becomes of messages that are handed over together, by their place; any thread may tell."""
+class DeliveryReport:
+    """The results of a bulk delivery, by the index of each message; any thread may add to it."""
 
     def __init__(self) -> None:
-        self.arrived: list[int] = []
+        self.delivered: list[int] = []
         self.failed: list[tuple[int, Exception]] = []
 
 
 @runtime_checkable
-class Timed(Protocol):
-    """A destination that tells the time of a delivery: it gets the store's, on which all nodes agree."""
+class TimedDestination(Protocol):
+    """A destination that sends the time along: it uses the store's, on which all nodes agree."""
 
     def keep_time(self, now: datetime) -> None:
-        """What the time is at this moment."""
+        """Set the current time."""
 
 
 @runtime_checkable
-class Bulk(Protocol):
-    """A destination that takes many messages without an answer to each before the next."""
+class BulkDestination(Protocol):
+    """A destination that accepts many messages without waiting for the result of each."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
-        """Hand messages over, those of an instance in their order, and tell of each as soon as it is known.
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
+        """Deliver messages, those of an instance in order, and report each result as soon as it is known.
 
-        When one fails, those of its instance behind it fail too, unless that is a PermanentError. It ends
-        when all are told; one that is not counts as not tried.
+        When one fails, later ones of its instance fail too, unless it fails with PermanentError. Messages
+        that are not reported when it returns count as not tried.
         """
 
 
-async def deliver_one(destination: Bulk, message: Message) -> None:
-    """Hand one message over where many could be; raises what is wrong with it."""
-    fates = Fates()
-    await destination.deliver_all([message], fates)
-    for _, error in fates.failed:
+async def deliver_one(destination: BulkDestination, message: Message) -> None:
+    """Deliver one message to a bulk destination; raises its error."""
+    report = DeliveryReport()
+    await destination.deliver_all([message], report)
+    for _, error in report.failed:
         raise error
 
 
@@ -255,8 +170,8 @@ def several(given: str | Sequence[str]) -> tuple[str, ...]:
 
 
 def outward(kinds: str | Sequence[str]) -> tuple[str, ...]:
-    """Kinds of messages for somebody outside; raises InputError for others: instances tell each other all."""
+    """Check kinds of messages for receivers outside; raises InputError for others."""
     named = several(kinds)
     if not named or not SENT.issuperset(named):
-        raise InputError(f"the kinds of messages are of {', '.join(sorted(SENT))}, not {named}")
+        raise InputError(f"the kinds must be of {', '.join(sorted(SENT))}, not {named}")
     return named

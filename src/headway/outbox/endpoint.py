@@ -1,50 +1,34 @@
-"""An endpoint: where a tenant's webhooks go, and what is refused before anything is sent there."""
+"""An endpoint: where a tenant's webhooks go, and their signatures (https://www.standardwebhooks.com)."""
 
 from __future__ import annotations
 
+import hmac
 import re
+import secrets
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64Error
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from ipaddress import ip_address
-from urllib.parse import SplitResult, urlsplit
+from datetime import datetime
 
 from headway.clock import milliseconds
 from headway.errors import InputError
-from headway.outbox.addresses import is_public
+from headway.outbox.addresses import Address, address_of
 from headway.outbox.destination import SENT, STANDARD, Backoff, several
-from headway.outbox.signing import key_of
 
-PORTS = {"http": 80, "https": 443}
-HIGH_PORTS = 1024
-HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9])?\.?")
-TARGET = re.compile(r"[!-~]*")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t -~]*")
+PREFIX = "whsec_"
+SHORTEST, LONGEST = 24, 64
 OURS = frozenset({"connection", "content-length", "content-type", "host", "transfer-encoding", "upgrade"})
-
-
-@dataclass(frozen=True)
-class Address:
-    """A URL taken apart, so that nobody has to read it again and find something else in it."""
-
-    scheme: str
-    host: str
-    port: int
-    target: str
-
-    @property
-    def authority(self) -> str:
-        """What the header Host says."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 @dataclass(frozen=True)
 class Endpoint:
     """Where a tenant's webhooks go.
 
-    With several secrets each message is signed with all of them, so that a receiver can change from one
-    to the next. Its representation shows neither secrets nor headers nor the path, which may hold one.
+    With several secrets each message is signed with all of them, so that a receiver can rotate secrets. Its
+    `repr` shows neither secrets nor headers nor the path, which may contain a secret.
     Raises InputError for a URL, a secret, a kind or a header that cannot be used.
     """
 
@@ -62,83 +46,54 @@ class Endpoint:
     keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        """Take the URL apart, and refuse what cannot be used."""
+        """Parse the URL and check all fields."""
         object.__setattr__(self, "address", address_of(self.url, allow_private=self.allow_private))
-        object.__setattr__(self, "keys", tuple(key_of(secret) for secret in several(self.secret)))
+        object.__setattr__(self, "keys", tuple(signing_key(secret) for secret in several(self.secret)))
         if not self.keys:
-            raise InputError(f"the endpoint {self.id} has no secret")
+            raise InputError(f"endpoint {self.id} needs a secret")
         kinds = several(self.kinds)
         if not kinds or not SENT.issuperset(kinds):
             known = ", ".join(sorted(SENT))
-            raise InputError(f"the kinds of messages for the endpoint {self.id} are of {known}, not {kinds}")
+            raise InputError(f"the kinds of endpoint {self.id} must be of {known}, not {kinds}")
         if not milliseconds(self.timeout):
-            raise InputError(f"the endpoint {self.id} has no time to answer")
+            raise InputError(f"the timeout of endpoint {self.id} must be more than 0")
         for name, value in self.headers.items():
             _check_header(name, value)
 
 
 def _check_header(name: str, value: str) -> None:
     if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
-        raise InputError("a header has a name and one line of printable text")
+        raise InputError("a header must be a name and one line of printable ASCII text")
     if name.lower() in OURS or name.lower().startswith("webhook-"):
-        raise InputError(f"the header {name} is not for endpoints to choose")
+        raise InputError(f"the header {name} is set by Headway")
 
 
-def address_of(url: str, *, allow_private: bool = False) -> Address:
-    """A URL taken apart; raises InputError, which does not repeat the URL."""
-    parts, port = _split(url)
-    if parts.scheme not in PORTS:
-        raise InputError("a webhook goes to http or https")
-    if "@" in parts.netloc:
-        raise InputError("a webhook's URL holds no user and no password: use headers")
-    if parts.fragment:
-        raise InputError("a webhook's URL has no fragment")
-    host = _host(parts.hostname or "")
-    port = PORTS[parts.scheme] if port is None else port
-    target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    if not TARGET.fullmatch(target):
-        raise InputError("a webhook's path is plain ASCII: encode the rest with %")
-    if not allow_private:
-        _must_be_public(host, port)
-    return Address(parts.scheme, host, port, target)
+def new_secret() -> str:
+    """A new secret to share with a receiver."""
+    return PREFIX + b64encode(secrets.token_bytes(32)).decode()
 
 
-def _split(url: str) -> tuple[SplitResult, int | None]:
-    # urlsplit drops tabs and line ends without a word.
-    if any(char <= " " or char == "\\" for char in url):
-        raise InputError("a webhook's URL has no blanks and no backslashes")
+def signing_key(secret: str) -> bytes:
+    """The key of a secret; raises InputError, whose text does not contain the secret."""
     try:
-        parts = urlsplit(url)
-        port = parts.port
-    except ValueError:
-        raise InputError("not a URL") from None
-    if port == 0:
-        raise InputError("not a port: 0")
-    return parts, port
+        if not secret.startswith(PREFIX):
+            raise ValueError  # noqa: TRY301 - one text for all mistakes
+        key = b64decode(secret.removeprefix(PREFIX), validate=True)
+    except (NotBase64Error, ValueError, AttributeError):
+        # Without the cause, which could show the secret.
+        raise InputError(f"a secret must be {PREFIX} followed by base64") from None
+    if not SHORTEST <= len(key) <= LONGEST:
+        raise InputError(f"a secret must have {SHORTEST} to {LONGEST} bytes, not {len(key)}")
+    return key
 
 
-def _host(name: str) -> str:
-    """A host's name in ASCII, or an address as it is."""
-    if ":" in name:
-        try:
-            return str(ip_address(name))
-        except ValueError:
-            raise InputError("not an address") from None
-    try:
-        host = name.encode("idna").decode().lower()
-    except UnicodeError:
-        raise InputError("not a host's name") from None
-    if not HOST.fullmatch(host):
-        raise InputError("not a host's name")
-    return host
-
-
-def _must_be_public(host: str, port: int) -> None:
-    if port < HIGH_PORTS and port not in PORTS.values():
-        raise InputError(f"port {port} belongs to something else than webhooks")
-    try:
-        ip_address(host)
-    except ValueError:
-        return  # A name: what it means is looked up before each delivery.
-    if not is_public(host):
-        raise InputError(f"{host} is a private address, and the endpoint does not allow those")
+def signature_headers(keys: Sequence[bytes], message: str, at: datetime, body: bytes) -> dict[str, str]:
+    """The headers with which a receiver verifies sender and time of a body; one signature for each key."""
+    timestamp = str(int(at.timestamp()))
+    content = b".".join((message.encode(), timestamp.encode(), body))
+    signatures = [b64encode(hmac.digest(key, content, "sha256")).decode() for key in keys]
+    return {
+        "webhook-id": message,
+        "webhook-timestamp": timestamp,
+        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+    }

@@ -18,23 +18,18 @@ except ModuleNotFoundError as error:
 
 from headway.clock import milliseconds
 from headway.engine.service import LOG
-from headway.errors import InputError
-from headway.outbox.cloudevents import CONTENT_TYPE, cloud_event
+from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    DeliveryError,
-    Fates,
-    Message,
-    PermanentError,
+    DeliveryReport,
     Terms,
-    UnreachableError,
     Wants,
     deliver_one,
     outward,
     several,
 )
-from headway.outbox.templates import Template
+from headway.outbox.message import CONTENT_TYPE, Message, Template, cloud_event
 from headway.store.rows import Key
 
 PAGE = 10_000
@@ -47,16 +42,16 @@ HEADERS: list[tuple[str, str | bytes | None]] = [("content-type", CONTENT_TYPE.e
 OURS = {
     "enable.idempotence": True,
     "acks": "all",
-    # What is not reported and not under way any more has arrived.
+    # A message that is neither reported nor in flight any more has arrived.
     "delivery.report.only.error": True,
-    # The relay has one time for all that is under way: were each message given up by itself, a later one
-    # of its instance could overtake it.
+    # One timeout for all messages in flight: if each had its own, a later message of an instance could
+    # overtake an earlier one.
     "message.timeout.ms": 0,
 }
 DEFAULTS = {"client.id": "headway", "linger.ms": 5, "log_level": 2}
 UNREACHABLE = frozenset(
     {
-        KafkaError._PURGE_QUEUE,  # noqa: SLF001 - so they are called
+        KafkaError._PURGE_QUEUE,  # noqa: SLF001 - their names in librdkafka
         KafkaError._PURGE_INFLIGHT,  # noqa: SLF001
         KafkaError._ALL_BROKERS_DOWN,  # noqa: SLF001
         KafkaError._TRANSPORT,  # noqa: SLF001
@@ -64,18 +59,18 @@ UNREACHABLE = frozenset(
     }
 )
 
-BROKEN = UnreachableError("Kafka: the producer is broken", after=REST_SECONDS)
+BROKEN = UnreachableError("Kafka: the producer failed", after=REST_SECONDS)
 
 Placed = tuple[int, Message]
-"""A message, and its place in its page."""
+"""A message, and its index in the page."""
 
 
 class Kafka:
     """Writes each message to a topic: the key is the instance, so that its messages stay in order.
 
-    A page of messages is on its way at once, through an idempotent producer that waits for all replicas. When
-    the brokers take none of it within the timeout, all that is under way is called back, and sent again when
-    they are there: nothing is given up because a cluster is down.
+    A page of messages is sent at once, through an idempotent producer that waits for all replicas. When the
+    brokers accept none of it within the timeout, messages in flight are purged, and sent again when the
+    brokers are back: no message is given up because a cluster is down.
     """
 
     def __init__(
@@ -92,7 +87,7 @@ class Kafka:
         timeout: str | float = "30s",
         backoff: Backoff = SOON,
     ) -> None:
-        """`topic` may have fields to fill in: `headway.{tenant}.{name}`; `config` is librdkafka's.
+        """`topic` may have fields, as in `headway.{tenant}.{name}`; `config` is librdkafka's.
 
         Raises InputError for a template or a setting that cannot be used.
         """
@@ -102,76 +97,80 @@ class Kafka:
         self._topic, self._source = Template(topic), source
         self._only_topic = None if self._topic.has_fields else topic
         if self._only_topic is not None and not is_topic(topic):
-            raise InputError(f"not the name of a topic: {topic!r}")
+            raise InputError(f"not a valid topic name: {topic!r}")
         self._seconds = milliseconds(timeout) / 1_000
         fixed = sorted(OURS.keys() & config.keys())
         if fixed:
-            raise InputError(f"not for a destination to choose: {', '.join(fixed)}")
+            raise InputError(f"these settings are set by Headway: {', '.join(fixed)}")
         self._config = {**DEFAULTS, **config, **OURS}
-        self._line: Line | None = None
+        self._producer_thread: ProducerThread | None = None
 
     async def deliver(self, message: Message) -> None:
-        """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
+        """Write one message; raises DeliveryError or a subclass if the broker does not accept it."""
         await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
-        """Write messages in their order, and tell of each when all replicas have it."""
-        line = self._opened()
-        called_back = Event()
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
+        """Write messages in order, and report each when all replicas have it."""
+        producer = self._opened()
+        purged = Event()
         shipped = asyncio.get_running_loop().run_in_executor(
-            line.thread, self._ship, line, messages, fates, called_back
+            producer.thread, self._ship, producer, messages, report, purged
         )
         try:
             await asyncio.wait([shipped])
         finally:
-            # Also when the relay stops: what comes out of the queue later would be there twice, and too late.
-            called_back.set()
+            # Also when the relay stops: what left the queue later would arrive twice, and out of order.
+            purged.set()
             await asyncio.wait([shipped])
         shipped.result()
 
     async def close(self) -> None:
-        """Let go of the connections."""
-        line, self._line = self._line, None
-        if line is not None:
-            await line.close()
+        """Close the connections."""
+        producer, self._producer_thread = self._producer_thread, None
+        if producer is not None:
+            await producer.close()
 
-    def _opened(self) -> Line:
-        if self._line is not None and self._line.is_broken:
-            self._line.thread.shutdown(wait=False)
-            self._line = None
-        if self._line is None:
-            self._line = Line(self._config)
-        return self._line
+    def _opened(self) -> ProducerThread:
+        if self._producer_thread is not None and self._producer_thread.is_broken:
+            self._producer_thread.thread.shutdown(wait=False)
+            self._producer_thread = None
+        if self._producer_thread is None:
+            self._producer_thread = ProducerThread(self._config)
+        return self._producer_thread
 
-    # On the thread of the line.
+    # On the thread of the producer.
 
-    def _ship(self, line: Line, messages: Iterable[Message], fates: Fates, called_back: Event) -> None:
-        """Send a page; an instance's messages to another topic go when those before them have arrived.
+    def _ship(
+        self, producer: ProducerThread, messages: Iterable[Message], report: DeliveryReport, purged: Event
+    ) -> None:
+        """Send a page; messages of an instance to another topic go when the earlier ones have arrived.
 
-        So does what the producer's queue has no room for.
+        So do messages for which the producer's queue has no room.
         """
         behind: dict[Key, Exception] = {}
         left: Iterable[Placed] = enumerate(messages)
         while left:
             shipment = Shipment(behind)
-            self._send_all(line, shipment, left, fates)
-            complete = line.flush(self._seconds, called_back)
-            if line.is_broken:
-                fates.failed += [(place, BROKEN) for place in shipment.places]
+            self._send_all(producer, shipment, left, report)
+            complete = producer.flush(self._seconds, purged)
+            if producer.is_broken:
+                report.failed += [(place, BROKEN) for place in shipment.places]
                 return
-            refused = shipment.report(fates, complete=complete)
+            refused = shipment.conclude(report, complete=complete)
             is_gone = any(isinstance(error, UnreachableError) for error in refused.values())
-            # With one topic for each instance nobody notes whose messages are refused: the rest is not tried.
+            # With one topic per instance it is unknown whose messages are refused: the rest is not tried.
             is_stuck = refused and self._topic.is_one_per_instance
-            if not complete or is_gone or is_stuck or called_back.is_set():
+            if not complete or is_gone or is_stuck or purged.is_set():
                 return
             left, behind = shipment.kept_back, behind | shipment.instances_of(refused)
 
-    def _send_all(self, line: Line, shipment: Shipment, messages: Iterable[Placed], fates: Fates) -> None:
-        """Send what can be sent; what follows of an instance does not go before what could not."""
+    def _send_all(
+        self, producer: ProducerThread, shipment: Shipment, messages: Iterable[Placed], report: DeliveryReport
+    ) -> None:
+        """Send what can be sent; later messages of an instance do not go before one that failed."""
         behind, source, only_topic = shipment.behind, self._source, self._only_topic
         has_several = not self._topic.is_one_per_instance
-        produce = partial(line.produce, headers=HEADERS, on_delivery=shipment.told)
+        produce = partial(producer.produce, headers=HEADERS, on_delivery=shipment.on_delivery)
         sent, places = shipment.sent.append, shipment.places.append
         messages = iter(messages)
         for place, message in messages:
@@ -193,22 +192,22 @@ class Kafka:
                     sent(value)
                     places(place)
                     continue
-            fates.failed.append((place, error))
+            report.failed.append((place, error))
             if not isinstance(error, PermanentError):
                 behind[message.tenant, message.instance] = error
 
     def _topic_of(self, message: Message) -> str:
         topic = self._topic.fill(message)
         if not is_topic(topic):
-            raise PermanentError(f"not the name of a topic: {topic!r}")
+            raise PermanentError(f"not a valid topic name: {topic!r}")
         return topic
 
 
 class Shipment:
-    """Messages that are on their way together: `sent`, and the `places` of these; no two are the same.
+    """Messages in flight together: `sent` are their values, which differ, and `places` their indexes.
 
-    Those of an instance go to one topic: a broker may refuse what is for one and take what is for another.
-    `kept_back` is what has to wait for the next shipment; what comes of instances that are `behind` fails.
+    Those of an instance go to one topic: a broker may refuse messages for one topic and accept others.
+    `kept_back` wait for the next shipment; messages of instances that are `behind` a failed one fail.
     """
 
     def __init__(self, behind: dict[Key, Exception]) -> None:
@@ -221,7 +220,7 @@ class Shipment:
         self._instances: dict[int, Key] = {}
 
     def takes(self, place: int, message: Message, topic: str) -> bool:
-        """Whether a message may go with the others; when not, nor may what follows of its instance."""
+        """Whether a message may go with the others; if not, neither may later ones of its instance."""
         key = self._instances[place] = message.tenant, message.instance
         if self._topics.setdefault(key, topic) == topic:
             return True
@@ -230,30 +229,30 @@ class Shipment:
         return False
 
     def instances_of(self, refused: Mapping[int, Exception]) -> dict[Key, Exception]:
-        """Whose messages are refused; known only of those that may have several topics."""
+        """The instances of refused messages; known only if an instance may have several topics."""
         return {self._instances[place]: refused[place] for place in refused if place in self._instances}
 
-    def told(self, error: KafkaError | None, record: Any) -> None:
-        """A message will not arrive."""
+    def on_delivery(self, error: KafkaError | None, record: Any) -> None:
+        """Note a message that will not arrive."""
         if error is not None:
             self._failed.append((record.value(), error))
 
-    def report(self, fates: Fates, *, complete: bool) -> Mapping[int, Exception]:
-        """Tell of all; when some are still under way nobody knows which, and all are sent again.
+    def conclude(self, report: DeliveryReport, *, complete: bool) -> Mapping[int, Exception]:
+        """Report all; if some are still in flight it is unknown which, and all are sent again.
 
-        Answers with what was refused.
+        Answers with the refused ones.
         """
         places = dict(zip(self.sent, self.places, strict=True)) if self._failed else {}
         refused = {places[value]: _explained(error) for value, error in self._failed}
-        fates.failed += refused.items()
+        report.failed += refused.items()
         if complete:
             arrived = self.places
-            fates.arrived += [place for place in arrived if place not in refused] if refused else arrived
+            report.delivered += [place for place in arrived if place not in refused] if refused else arrived
         return refused
 
 
-class Line:
-    """A producer, and the thread on which it is used."""
+class ProducerThread:
+    """A producer and the thread on which it is used."""
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         self.is_broken = False
@@ -264,37 +263,37 @@ class Line:
         self.produce = self._producer.produce
         self.thread = ThreadPoolExecutor(1, "headway-kafka")
 
-    def flush(self, seconds: float, called_back: Event) -> bool:
-        """Wait until all is told, as long as it moves, and call back what is late.
+    def flush(self, seconds: float, purged: Event) -> bool:
+        """Wait for all reports as long as some arrive, and purge what is late.
 
-        Answers False when some is still under way, or nobody can tell because the producer is broken.
+        Answers False if messages are still in flight, or if the producer is broken and this is unknown.
         """
         try:
-            return self._flush(seconds, called_back)
+            return self._flush(seconds, purged)
         except (KafkaException, SystemError) as error:
-            # A fatal error comes out of it, or is in the way of what is told at the same time.
-            LOG.warning("Kafka: the producer is broken, and another takes its place: %s", error)
+            # A fatal error is raised here, or disturbs the reports of the same moment.
+            LOG.warning("Kafka: the producer failed and is replaced: %s", error)
             self.is_broken = True
             return False
 
-    def _flush(self, seconds: float, called_back: Event) -> bool:
+    def _flush(self, seconds: float, purged: Event) -> bool:
         until, fewest = monotonic() + seconds, len(self._producer)
         while left := self._producer.flush(LOOK_SECONDS):
             if left < fewest:
                 until, fewest = monotonic() + seconds, left
-            if called_back.is_set() or monotonic() > until:
+            if purged.is_set() or monotonic() > until:
                 self._producer.purge(blocking=False)
                 return not self._producer.flush(PURGE_SECONDS)
         return True
 
     async def close(self) -> None:
-        """End the thread; whoever calls has nothing under way."""
+        """End the thread; the caller has nothing in flight."""
         await asyncio.to_thread(self.thread.shutdown)
 
 
 @lru_cache(1_000)
 def is_topic(name: str) -> bool:
-    """Whether Kafka would take it for the name of a topic."""
+    """Whether it is a valid topic name."""
     return TOPIC.fullmatch(name) is not None
 
 
@@ -303,9 +302,9 @@ def _note(error: KafkaError) -> None:
 
 
 def _reason(error: Exception) -> Exception:
-    """What an error means that the producer has raised at once."""
+    """What an error that the producer raised at once means for a message."""
     if isinstance(error, BufferError):
-        return UnreachableError("the queue to Kafka is full", after=REST_SECONDS)
+        return UnreachableError("the producer's queue is full", after=REST_SECONDS)
     if not isinstance(error, KafkaException):
         return error
     told = error.args[0]
@@ -314,7 +313,7 @@ def _reason(error: Exception) -> Exception:
 
 
 def _explained(error: KafkaError) -> Exception:
-    """What an error means for a message: a broker refuses whole batches, so it may be a neighbour's fault."""
+    """What a reported error means for a message; a broker may refuse it because of another of its batch."""
     if error.code() in UNREACHABLE:
         return UnreachableError("Kafka does not answer", after=REST_SECONDS)
     return DeliveryError(f"Kafka: {error.str()}")

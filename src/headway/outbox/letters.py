@@ -1,4 +1,4 @@
-"""Letters: what destinations have not taken yet, for people to look at and decide about."""
+"""Letters: stored messages that a destination has not accepted, waiting for a retry or dead."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from headway.store.queries import LetterQuery
 from headway.store.rows import LetterRow
 
 MOST = 1_000
-"""So many letters are driven again or given up by one call, unless it says otherwise."""
+"""How many letters one call redrives or discards by default."""
 
 
 class Letters:
-    """The letters of one tenant at a time."""
+    """Lists, redrives and discards the letters of one tenant at a time."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class Letters:
         limit: int = MOST,
         once: Repeatable[int] | None = None,
     ) -> int:
-        """Have dead letters tried again at once, with all their attempts, the oldest first; how many.
+        """Retry dead letters at once, with all their attempts, the oldest first; answers how many.
 
         With `once`, for the first request with its key alone; raises RepeatedError and RequestReusedError.
         """
@@ -75,17 +75,17 @@ class Letters:
         waiting: bool = False,
         once: Repeatable[int] | None = None,
     ) -> int:
-        """Give dead letters of a destination up for good, the oldest first; answers how many.
+        """Delete dead letters of a destination, the oldest first; answers how many.
 
-        With `waiting` those that wait instead; one that is on its way at that time may come back. With
+        With `waiting`, letters that wait for a retry instead; one that is being delivered may come back. With
         `once`, for the first request with its key alone; raises RepeatedError and RequestReusedError.
         """
         query = LetterQuery(destination, tenant, instance, tuple(ids), dead=not waiting, limit=limit)
         return await run_command(self._store, DiscardLetters(query), once)
 
     async def retire(self, destination: str) -> bool:
-        """Forget a destination that is no more, for all tenants, with its letters; False while one serves it.
+        """Delete a destination with its letters, for all tenants; False while a relay serves it.
 
-        Until then the messages it has not seen are kept for it.
+        Until then the messages that it has not received are kept.
         """
         return await self._store.messages.retire(destination)

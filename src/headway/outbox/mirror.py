@@ -1,4 +1,4 @@
-"""A mirror of all instances in Redis, for those who look often and need not ask the database."""
+"""A mirror of all instances in Redis, for frequent reads that need not go to the database."""
 
 from __future__ import annotations
 
@@ -14,10 +14,8 @@ from headway.codec import Value, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.lease import Lease
 from headway.engine.redaction import snapshot_of
-from headway.engine.service import LOG
-from headway.engine.watching import WatchingService
-from headway.errors import InputError, StoreError
-from headway.outbox.destination import DeliveryError
+from headway.engine.service import LOG, WatchingService
+from headway.errors import DeliveryError, InputError, StoreError
 from headway.outbox.redis import MOST_BYTES, Command, RedisServer
 from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow, Key
@@ -25,7 +23,7 @@ from headway.store.unit import Changes
 
 PAGE = 200
 SCANNED = 1_000
-"""So many keys of Redis are looked at in one go."""
+"""How many keys one SCAN looks at."""
 SIZE = re.compile(r"[0-9]{1,9}")
 LEASE_SECONDS = 30.0
 FIELDS = (
@@ -40,8 +38,8 @@ FIELDS = (
     "updated_at",
     "snapshot",
 )
-# A life is told from an earlier one of the same name by its beginning; within it, the later state has the
-# higher seq. What is older than what is there is not written, whoever comes with it and when.
+# `life` is the time of creation: it tells an instance from an earlier one of the same name. Within a life the
+# later state has the higher seq. An older state never replaces a later one, whichever node writes it.
 KEEP = """
 local there = redis.call('HMGET', KEYS[1], 'life', 'seq')
 local life, seq = tonumber(ARGV[1]), tonumber(ARGV[2])
@@ -53,8 +51,7 @@ redis.call('HSET', KEYS[1], 'life', ARGV[1], unpack(ARGV, 4))
 if ARGV[3] ~= '' then redis.call('PEXPIRE', KEYS[1], ARGV[3]) end
 return 1
 """
-# Only from where it was: a Redis that was emptied in between, or that another node goes on with, has to be
-# looked at anew.
+# Only if the position is unchanged: if Redis was emptied or another node has moved on, it is read again.
 REACH = """
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[2])
@@ -67,8 +64,8 @@ return 1
 """
 
 
-class Line(Value):
-    """A line of history, and how to know it again."""
+class LastLine(Value):
+    """The last line of history that was mirrored, and its hash."""
 
     tenant: str
     instance: str
@@ -76,28 +73,28 @@ class Line(Value):
     hash: str
 
 
-class Place(Value):
-    """How far a mirror has come: the last event, and the last line, by which it knows the log again.
+class MirrorPosition(Value):
+    """How far a mirror has come: the last event, and the last line, by which it recognises the log.
 
-    What was pruned up to `swept` is not in the mirror any more. While all of it is deleted, `clearing` is who
-    does so.
+    What was pruned up to `swept` is no longer in the mirror. While the mirror is being emptied, `clearing` is
+    an id of that.
     """
 
     cursor: Cursor = Cursor()
-    line: Line | None = None
+    line: LastLine | None = None
     swept: Cursor = Cursor()
     clearing: str | None = None
 
     @property
     def text(self) -> str:
-        """As it stands in Redis."""
+        """As it is stored in Redis."""
         return encode(self).decode()
 
-    def after(self, page: EventPage) -> Place:
-        """The place at the end of a page.
+    def after(self, page: EventPage) -> MirrorPosition:
+        """The position at the end of a page.
 
-        It is the last event's own, not the end of the log: a database that is restored on another server may
-        count on from below that.
+        It is that of the last event, not the end of the log: a database that is restored on another server
+        may continue below that.
         """
         lines = [event.line for event in page.events if isinstance(event, EventRow)]
         line = _line(lines[-1]) if lines else self.line
@@ -105,15 +102,15 @@ class Place(Value):
         return replace(self, cursor=cursor, line=line)
 
     def is_in(self, log: Sequence[HistoryRow], forgotten: Cursor) -> bool:
-        """Whether the last line stands in a log where it stood, or was pruned."""
+        """Whether the last line is still where it was in the log, or was pruned."""
         if self.line is None:
             return True
         there = [row for row in log if row.cursor == self.line.cursor]
         return [*map(_line, there)] == [self.line] or (not there and self.line.cursor <= forgotten)
 
 
-class Mirrored(Value):
-    """An instance as the mirror shows it."""
+class MirroredInstance(Value):
+    """An instance as it is in the mirror."""
 
     tenant: str
     id: str
@@ -130,12 +127,11 @@ class Mirrored(Value):
 
 
 class Mirror(WatchingService):
-    """Follows the log and writes where each instance stands; how far it has come stands in Redis, too.
+    """Follows the log and writes the current state of each instance to Redis, with its own position.
 
-    So it never holds up a send. While Redis is gone it waits, and then goes on where it was; a Redis that
-    has lost its data gets everything anew, and so does one that has followed a log that is no more, because
-    the database was put back to an earlier time. What was pruned while nobody looked is taken out. Of many
-    nodes one writes; who writes twice changes nothing.
+    It never delays a send. While Redis is gone it waits, and then continues where it was. All is written
+    again to a Redis that has lost its data, and when the database was restored to an earlier time. Instances
+    that were pruned are deleted. Of many nodes one writes; writing twice changes nothing.
     """
 
     name = "mirror"
@@ -150,7 +146,7 @@ class Mirror(WatchingService):
         keep: str | float = "1h",
         page: int = PAGE,
     ) -> None:
-        """`keep` is how long an instance that has ended is still shown."""
+        """`keep` is how long an ended instance stays in the mirror."""
         super().__init__(engine)
         self._server = RedisServer(server) if isinstance(server, str) else server
         self._prefix, self._page = prefix, page
@@ -160,40 +156,40 @@ class Mirror(WatchingService):
         self._held_back = False
 
     async def stop(self) -> None:
-        """Stop, and let another node go on."""
+        """Stop, and let another node take over."""
         await super().stop()
         with suppress(StoreError):  # without the database the lease runs out by itself
-            await self._lease.let_go()
+            await self._lease.release()
         await self._server.close()
 
     async def turn(self) -> bool:
         """Write what is new; True when there is more. Raises DeliveryError without Redis."""
-        return await self._lease.held() and await self._go_on()
+        return await self._lease.hold() and await self._go_on()
 
     async def rest(self) -> float:
-        """Not long while another transaction holds lines back."""
+        """Short while an open transaction holds lines back."""
         return 0.02 if self._held_back else self.longest_rest
 
-    async def read(self, tenant: str, instance: str) -> Mirrored | None:
-        """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
+    async def read(self, tenant: str, instance: str) -> MirroredInstance | None:
+        """An instance from the mirror, or None. Raises DeliveryError without Redis."""
         return await _read(self._server, self._prefix, (tenant, instance))
 
     def key(self, key: Key) -> str:
-        """Where an instance stands in Redis."""
+        """The key of an instance in Redis."""
         return _place(self._prefix, key)
 
     async def _go_on(self) -> bool:
-        """Read on from where Redis is."""
+        """Continue from the position in Redis."""
         place = await self._read_place()
         if place is None:
             await self._begin_anew()
             return True
         last = await self._last_line(place)
         page = await self._store.events.page(EventQuery(after=place.cursor, limit=self._page))
-        # Asked after the log was read: who asks before does not hear of what is pruned in between.
+        # Read after the log: otherwise what is pruned in between would be missed.
         forgotten = await self._store.events.forgotten()
         if not place.is_in(last, forgotten):
-            LOG.warning("mirror: the database is not the one it was; Redis gets everything anew")
+            LOG.warning("mirror: the database was restored or replaced; Redis gets all instances again")
             await self._begin_anew()
             return True
         self._held_back = page.held_back
@@ -204,7 +200,7 @@ class Mirror(WatchingService):
             await self._write(rows)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
             self.tally["written"] += len(rows)
-        # Once, when all that was pruned is behind: who swept at every pruning would not come on.
+        # Once, when all that was pruned is behind: sweeping at every pruning would stop all progress.
         is_past = page.complete or forgotten <= after.cursor
         if is_past and max(place.cursor, place.swept) < forgotten:
             await self._sweep(place)
@@ -217,51 +213,51 @@ class Mirror(WatchingService):
         for share in _shares(map(self._command, rows)):
             await _answers(self._server, share)
 
-    async def _drop(self, place: Place, keys: Collection[Key]) -> None:
-        """Delete instances, if the mirror is where it was."""
+    async def _drop(self, place: MirrorPosition, keys: Collection[Key]) -> None:
+        """Delete instances, if the position is unchanged."""
         if keys:
             names = [self._place, *map(self.key, keys)]
             await _answers(self._server, [("EVAL", DROP, len(names), *names, place.text)])
 
-    async def _reach(self, before: Place, after: Place) -> None:
-        """Only when all that comes before is written: what fails is written again."""
+    async def _reach(self, before: MirrorPosition, after: MirrorPosition) -> None:
+        """Move the position, when all before it is written: what fails is written again."""
         await _answers(self._server, [("EVAL", REACH, 1, self._place, before.text, after.text)])
 
-    async def _read_place(self) -> Place | None:
-        """Where the mirror is; None when nobody knows that."""
+    async def _read_place(self) -> MirrorPosition | None:
+        """The position of the mirror; None if it is unknown."""
         [found] = await _answers(self._server, [("GET", self._place)])
         with suppress(InputError):
-            place = None if found is None else decode(Place, found)
+            place = None if found is None else decode(MirrorPosition, found)
             return None if place is None or place.clearing else place
         return None
 
-    async def _last_line(self, place: Place) -> Sequence[HistoryRow]:
-        """What stands in the database now where the mirror's last line stood."""
+    async def _last_line(self, place: MirrorPosition) -> Sequence[HistoryRow]:
+        """The line of the database that is now where the mirror's last line was."""
         line = place.line
         if line is None:
             return ()
         return await self._store.history.page((line.tenant, line.instance), line.cursor.position - 1, 1)
 
     async def _begin_anew(self) -> None:
-        """Delete all that the mirror shows, which may never have happened, and begin at the first line."""
-        clearing = Place(swept=await self._store.events.forgotten(), clearing=uuid4().hex)
+        """Delete all instances of the mirror and begin at the first line."""
+        clearing = MirrorPosition(swept=await self._store.events.forgotten(), clearing=uuid4().hex)
         await _answers(self._server, [("SET", self._place, clearing.text)])
-        async for keys in self._shown():
+        async for keys in self._all_keys():
             await self._drop(clearing, keys)
         await self._reach(clearing, replace(clearing, clearing=None))
 
-    async def _sweep(self, place: Place) -> None:
-        """Delete what was pruned: there is no line that would tell of it."""
-        async for keys in self._shown():
+    async def _sweep(self, place: MirrorPosition) -> None:
+        """Delete what was pruned: no line of the log says so."""
+        async for keys in self._all_keys():
             rows = await self._store.instances.look_up(keys)
             await self._drop(place, keys - {(row.tenant, row.id) for row in rows})
         self.tally["swept"] += 1
 
-    async def _shown(self) -> AsyncIterator[set[Key]]:
-        """All instances that the mirror shows, page by page. Raises DeliveryError when another goes on."""
+    async def _all_keys(self) -> AsyncIterator[set[Key]]:
+        """All instances of the mirror, page by page. Raises DeliveryError if another node has the lease."""
         scan: int = 0
         while True:
-            pattern = f"{_literally(self._prefix)}:[0-9]*"
+            pattern = f"{_escaped(self._prefix)}:[0-9]*"
             command: Command = ("SCAN", scan, "MATCH", pattern, "COUNT", SCANNED, "TYPE", "hash")
             [(scan, names)] = await _answers(self._server, [command])
             keys = {key for name in names if (key := _key(self._prefix, name)) is not None}
@@ -269,8 +265,8 @@ class Mirror(WatchingService):
                 yield keys
             if not scan:
                 return
-            if not await self._lease.held():
-                raise DeliveryError("another node goes on with the mirror")
+            if not await self._lease.hold():
+                raise DeliveryError("another node maintains the mirror now")
 
     def _command(self, row: InstanceRow) -> Command:
         life = str(int(row.created_at.timestamp() * 1_000_000))
@@ -280,18 +276,18 @@ class Mirror(WatchingService):
         return "EVAL", KEEP, 1, self.key((row.tenant, row.id)), life, row.seq, expires, *fields
 
     def look(self, changes: Changes) -> None:
-        """Wake up for lines of history, and for messages: an instance may move on without a line."""
+        """Wake up for lines of history, and for messages: an instance may change without a line."""
         if changes.history or changes.messages:
             self.wake()
 
 
 class RedisMirror:
-    """A mirror in Redis: `Node(…, mirror=RedisMirror(url))` keeps it, and any process can read from it."""
+    """A mirror in Redis: `Node(…, mirror=RedisMirror(url))` maintains it, and any process can read it."""
 
     def __init__(
         self, server: str | RedisServer, *, prefix: str = "headway", keep: str | float = "1h"
     ) -> None:
-        """`keep` is how long an instance that has ended is still shown. Raises InputError for a bad URL."""
+        """`keep` is how long an ended instance stays in the mirror. Raises InputError for a bad URL."""
         self._server = RedisServer(server) if isinstance(server, str) else server
         self._prefix, self._keep = prefix, keep
 
@@ -299,40 +295,40 @@ class RedisMirror:
         """The service that keeps it up to date."""
         return Mirror(engine, self._server, prefix=self._prefix, keep=self._keep)
 
-    async def read(self, tenant: str, instance: str) -> Mirrored | None:
-        """An instance as the mirror shows it; None when it does not. Raises DeliveryError without Redis."""
+    async def read(self, tenant: str, instance: str) -> MirroredInstance | None:
+        """An instance from the mirror, or None. Raises DeliveryError without Redis."""
         return await _read(self._server, self._prefix, (tenant, instance))
 
     async def close(self) -> None:
-        """Close the connections; who reads again opens new ones."""
+        """Close the connections; the next read opens new ones."""
         await self._server.close()
 
 
 def _place(prefix: str, key: Key) -> str:
-    """Tenants cannot reach into each other, whatever their names."""
+    """The key of an instance; no two tenants share keys, whatever their names."""
     tenant, instance = key
     return f"{prefix}:{len(tenant)}:{tenant}:{instance}"
 
 
 def _key(prefix: str, name: bytes) -> Key | None:
-    """The instance that stands there; None for what is not of this mirror."""
+    """The instance of a key; None for keys that are not of this mirror."""
     size, _, rest = name.decode(errors="replace").removeprefix(f"{prefix}:").partition(":")
     if not SIZE.fullmatch(size) or rest[int(size) : int(size) + 1] != ":":
         return None
     return rest[: int(size)], rest[int(size) + 1 :]
 
 
-def _line(row: HistoryRow) -> Line:
-    return Line(row.tenant, row.instance, row.cursor, row.hash)
+def _line(row: HistoryRow) -> LastLine:
+    return LastLine(row.tenant, row.instance, row.cursor, row.hash)
 
 
-def _literally(text: str) -> str:
-    """A text as a pattern of Redis that nothing else matches."""
+def _escaped(text: str) -> str:
+    """A text escaped for a pattern of Redis."""
     return re.sub(r"([\\*?\[\]])", r"\\\1", text)
 
 
 def _shares(commands: Iterable[Command]) -> Iterator[list[Command]]:
-    """Commands in their order, as many at a time as Redis gets within its timeout."""
+    """Commands in order, as many at a time as reach Redis within its timeout."""
     share: list[Command] = []
     size = 0
     for command in commands:
@@ -355,7 +351,7 @@ async def _answers(server: RedisServer, commands: Sequence[Command]) -> list[Any
     return answers
 
 
-async def _read(server: RedisServer, prefix: str, key: Key) -> Mirrored | None:
+async def _read(server: RedisServer, prefix: str, key: Key) -> MirroredInstance | None:
     [answer] = await _answers(server, [("HMGET", _place(prefix, key), *FIELDS)])
     return None if answer[0] is None else _mirrored(key, answer)
 
@@ -368,9 +364,9 @@ def _text(value: Any) -> str:
     return "" if value is None else str(value)
 
 
-def _mirrored(key: Key, answer: Sequence[bytes]) -> Mirrored:
+def _mirrored(key: Key, answer: Sequence[bytes]) -> MirroredInstance:
     found = dict(zip(FIELDS, (part.decode() for part in answer), strict=True))
-    return Mirrored(
+    return MirroredInstance(
         tenant=key[0],
         id=key[1],
         chart=found["chart"],

@@ -1,4 +1,4 @@
-"""Messages to Redis: to channels for who listens now, and to streams for who reads later."""
+"""Messages to Redis: published to channels, or appended to streams."""
 
 from __future__ import annotations
 
@@ -30,28 +30,23 @@ except ModuleNotFoundError as error:
 
 from headway.clock import milliseconds
 from headway.codec import Value
-from headway.errors import InputError
-from headway.outbox.cloudevents import cloud_event
+from headway.errors import DeliveryError, InputError, PermanentError, UnreachableError
 from headway.outbox.destination import (
     SOON,
     Backoff,
-    DeliveryError,
-    Fates,
-    Message,
-    PermanentError,
+    DeliveryReport,
     Terms,
-    UnreachableError,
     Wants,
     deliver_one,
     outward,
     several,
 )
-from headway.outbox.templates import Template
+from headway.outbox.message import Message, Template, cloud_event
 from headway.store.rows import Key
 
 PAGE = 2_000
 MOST_BYTES = 4 * 1024 * 1024
-"""No more than this and one message goes in one script: it has to be there within the timeout."""
+"""A script gets no more than this plus one message: it has to arrive within the timeout."""
 REST_SECONDS = 1.0
 LONGEST_STREAM = 100_000
 GONE = (LostError, SlowError, OSError)
@@ -63,7 +58,7 @@ UNFIT = (
     ReadOnlyError,
     TryAgainError,
 )
-"""It answers, but cannot write at present."""
+"""Redis answers, but cannot write at present."""
 UNFIT_WORDS = frozenset(
     {
         "BUSY",
@@ -81,8 +76,8 @@ UNFIT_WORDS = frozenset(
 
 Part = str | bytes | int
 Command = tuple[Part, ...]
-# Many messages are one script: carried out as a whole, and Redis answers only for what it does not take. Each
-# comes with a number for its instance: what follows one that is not taken is not written before it.
+# One script writes many messages atomically and answers only with those that Redis does not accept. Each
+# comes with a number for its instance: after one that fails, later ones of its instance are not written.
 PUBLISH = """
 local problems, behind = {}, {}
 for i = 1, #ARGV, 3 do
@@ -123,17 +118,17 @@ class RedisServer:
     """Redis at a URL (`redis://`, `rediss://`, `unix://`); connects when it is first used."""
 
     def __init__(self, url: str, *, timeout: str | float = "5s") -> None:
-        """Raises InputError for a URL that is none, and does not repeat it."""
+        """Raises InputError for an invalid URL; its text does not contain the URL."""
         seconds = milliseconds(timeout) / 1_000
         try:
             self._client: Redis = Redis.from_url(
                 url, socket_timeout=seconds, socket_connect_timeout=seconds, retry=Retry(NoBackoff(), 1)
             )
         except ValueError:
-            raise InputError("not the URL of a Redis server") from None
+            raise InputError("not a valid URL of a Redis server") from None
 
     async def run(self, commands: Sequence[Command]) -> list[Any]:
-        """The answers to commands that are carried out together or not at all; an error of one is its answer.
+        """The answers to commands of one transaction; an error of one is its answer.
 
         Raises UnreachableError and DeliveryError.
         """
@@ -146,7 +141,7 @@ class RedisServer:
             raise _failure(error) from None
 
     async def call(self, script: str, keys: Sequence[Part], values: Sequence[Part]) -> Any:
-        """The answer of a script, carried out as a whole. Raises UnreachableError and DeliveryError."""
+        """The answer of a script, which runs atomically. Raises UnreachableError and DeliveryError."""
         command = ("EVAL", script, len(keys), *keys, *values)
         try:
             return await self._client.execute_command(*command)  # type: ignore[no-untyped-call]  # theirs
@@ -159,8 +154,8 @@ class RedisServer:
         await self._client.connection_pool.disconnect()
 
 
-class Entry(Value):
-    """A message as Redis gets it: its place in the page, whose it is, where it goes, and what is written."""
+class RedisEntry(Value):
+    """A message for Redis: its index in the page, its instance, its channel or stream, and its values."""
 
     place: int
     key: Key
@@ -174,7 +169,7 @@ class Entry(Value):
 
 
 class RedisDestination(ABC):
-    """What channels and streams have in common: pages of messages in few scripts of Redis."""
+    """What channels and streams have in common: a page of messages goes in few scripts."""
 
     def __init__(
         self,
@@ -196,41 +191,41 @@ class RedisDestination(ABC):
         self._server = RedisServer(server) if isinstance(server, str) else server
 
     async def deliver(self, message: Message) -> None:
-        """Write one message; raises DeliveryError, of which kind ever, when it is not taken."""
+        """Write one message; raises DeliveryError or a subclass if Redis does not accept it."""
         await deliver_one(self, message)
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
-        """Write messages in their order, and tell of each; when Redis is not there the rest is not tried."""
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
+        """Write messages in order, and report each; if Redis is unreachable the rest is not tried."""
         behind: dict[Key, Exception] = {}
-        for entries in _shares(self._entries(messages, fates)):
+        for entries in _shares(self._entries(messages, report)):
             sent = [entry for entry in entries if entry.key not in behind]
             failed = {entry.place: behind[entry.key] for entry in entries if entry.key in behind}
             failed |= await self._problems(sent) if sent else {}
             behind |= {entry.key: failed[entry.place] for entry in sent if entry.place in failed}
-            fates.failed += failed.items()
-            fates.arrived += [entry.place for entry in sent if entry.place not in failed]
+            report.failed += failed.items()
+            report.delivered += [entry.place for entry in sent if entry.place not in failed]
             if any(isinstance(error, UnreachableError) for error in failed.values()):
                 return
 
-    def _entries(self, messages: Iterable[Message], fates: Fates) -> Iterator[Entry]:
-        """What can be written; what cannot fails by itself, with what follows of its instance."""
+    def _entries(self, messages: Iterable[Message], report: DeliveryReport) -> Iterator[RedisEntry]:
+        """The entries that can be written; a bad message fails, with later ones of its instance."""
         behind: dict[Key, Exception] = {}
         for place, message in enumerate(messages):
             key = message.tenant, message.instance
             if key in behind:
-                fates.failed.append((place, behind[key]))
+                report.failed.append((place, behind[key]))
                 continue
             try:
-                entry = Entry(place, key, self._place.fill(message).encode(), self.parts(message))
+                entry = RedisEntry(place, key, self._place.fill(message).encode(), self.parts(message))
             except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
-                fates.failed.append((place, error))
+                report.failed.append((place, error))
                 if not isinstance(error, PermanentError):
                     behind[key] = error
                 continue
             yield entry
 
-    async def _problems(self, entries: Sequence[Entry]) -> dict[int, Exception]:
-        """Write a share of a page; answers what is wrong, by the place of the message."""
+    async def _problems(self, entries: Sequence[RedisEntry]) -> dict[int, Exception]:
+        """Write a part of a page; answers with errors by the index of the message."""
         try:
             problems = await self.send(entries)
         except DeliveryError as error:
@@ -243,15 +238,15 @@ class RedisDestination(ABC):
 
     @abstractmethod
     def parts(self, message: Message) -> tuple[bytes, ...]:
-        """What is written of a message."""
+        """The values to write of a message."""
 
     @abstractmethod
-    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
-        """Hand messages over; answers which of them Redis refuses, and why."""
+    async def send(self, entries: Sequence[RedisEntry]) -> Sequence[tuple[int, bytes]]:
+        """Write messages; answers with those that Redis refuses, and why."""
 
 
 class RedisChannel(RedisDestination):
-    """Publishes each message to a channel, such as `tasks:{userId}`: for who listens at that moment."""
+    """Publishes each message to a channel, such as `tasks:{userId}`, for its current listeners."""
 
     def __init__(self, name: str, channel: str, server: str | RedisServer, **options: Any) -> None:
         super().__init__(f"redis-channel:{name}", channel, server, **options)
@@ -260,7 +255,7 @@ class RedisChannel(RedisDestination):
         """A CloudEvent as the payload."""
         return (cloud_event(message, self._source),)
 
-    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
+    async def send(self, entries: Sequence[RedisEntry]) -> Sequence[tuple[int, bytes]]:
         """Publish them."""
         values: list[Part] = []
         for number, entry in zip(_numbers(entries), entries, strict=True):
@@ -285,11 +280,11 @@ class RedisStream(RedisDestination):
         self._longest = longest
 
     def parts(self, message: Message) -> tuple[bytes, ...]:
-        """The message's own id as a field, because the entry's is another at every attempt."""
+        """The message's id is a field, because the id of the entry differs at every attempt."""
         event = cloud_event(message, self._source)
         return message.id.encode(), message.name.encode(), message.instance.encode(), event
 
-    async def send(self, entries: Sequence[Entry]) -> Sequence[tuple[int, bytes]]:
+    async def send(self, entries: Sequence[RedisEntry]) -> Sequence[tuple[int, bytes]]:
         """Append them."""
         values: list[Part] = [self._longest]
         for number, entry in zip(_numbers(entries), entries, strict=True):
@@ -299,9 +294,9 @@ class RedisStream(RedisDestination):
         return found
 
 
-def _shares(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
-    """Entries in their order, as many at a time as fit in one script."""
-    share: list[Entry] = []
+def _shares(entries: Iterable[RedisEntry]) -> Iterator[list[RedisEntry]]:
+    """Entries in order, as many at a time as fit in one script."""
+    share: list[RedisEntry] = []
     size = 0
     for entry in entries:
         if share and size + entry.size > MOST_BYTES:
@@ -313,23 +308,23 @@ def _shares(entries: Iterable[Entry]) -> Iterator[list[Entry]]:
         yield share
 
 
-def _numbers(entries: Sequence[Entry]) -> Iterator[int]:
-    """A number for the instance of each."""
+def _numbers(entries: Sequence[RedisEntry]) -> Iterator[int]:
+    """A number for the instance of each entry."""
     numbers: dict[Key, int] = {}
     return (numbers.setdefault(entry.key, len(numbers)) for entry in entries)
 
 
 def _explained(said: str) -> Exception:
-    """What Redis says of one message: it may be unable to write anything at present."""
+    """The error for one message: Redis may be unable to write anything at present."""
     if said.partition(" ")[0] in UNFIT_WORDS:
         return UnreachableError(f"Redis: {said}", after=REST_SECONDS)
     return DeliveryError(f"Redis: {said}")
 
 
 def _failure(error: Exception) -> DeliveryError:
-    """What an error of the client means: Redis may be away, or unable to write anything at present."""
+    """The error for an error of the client: Redis may be gone, or unable to write anything at present."""
     said = f"Redis: {type(error).__name__}: {error}"
-    # When there are several commands the client says first which of them it was.
+    # With several commands the client first says which of them failed.
     answer = str(error).rpartition("caused error: ")[2].lstrip("('\"")
     first_word = answer.partition(" ")[0]
     if isinstance(error, (*GONE, *UNFIT)) or first_word in UNFIT_WORDS:

@@ -1,4 +1,4 @@
-"""A subscriber: code in this process that wants to hear of messages."""
+"""A subscriber: an async function in this process that is called with messages."""
 
 from __future__ import annotations
 
@@ -7,19 +7,9 @@ from inspect import isawaitable
 from typing import Literal
 
 from headway.clock import milliseconds
-from headway.errors import InputError
-from headway.outbox.destination import (
-    SENT,
-    SOON,
-    TIMEOUT,
-    Backoff,
-    Duration,
-    Message,
-    PermanentError,
-    Terms,
-    Wants,
-    several,
-)
+from headway.errors import InputError, PermanentError
+from headway.outbox.destination import SENT, SOON, TIMEOUT, Backoff, Duration, Terms, Wants, several
+from headway.outbox.message import Message
 
 Handler = Callable[[Message], Awaitable[None]]
 
@@ -27,9 +17,9 @@ Handler = Callable[[Message], Awaitable[None]]
 class Subscriber:
     """Calls an async function with each message: at least once, in order per instance.
 
-    What the function raises is a failure that may pass, unless it is a PermanentError; so is not to be done
-    within `timeout`, when it is cancelled. It may see a message again with the same `id`: after a failure,
-    and after a crash.
+    If it raises, the message is retried, unless it raises PermanentError. If it is not done within `timeout`
+    it is cancelled, and the message is retried. It may get a message again with the same `id`, after a
+    failure or a crash.
     """
 
     def __init__(
@@ -46,22 +36,22 @@ class Subscriber:
         timeout: Duration = TIMEOUT / 1_000,
     ) -> None:
         if not name or not callable(handler):
-            raise InputError("a subscriber has a name, and an async function that is called")
+            raise InputError("a subscriber needs a name and an async function")
         if begins not in {"now", "first"} or not {*several(kinds)} <= SENT:
-            raise InputError(f"a subscriber begins now or first, and hears of {', '.join(sorted(SENT))}")
+            raise InputError(f"begins must be now or first, and kinds of {', '.join(sorted(SENT))}")
         if not milliseconds(timeout):
-            raise InputError("a subscriber needs some time for a message")
+            raise InputError("the timeout of a subscriber must be more than 0")
         self.name = f"subscriber:{name}"
         self.wants = Wants(several(kinds), several(events), tenant)
         self.terms = Terms(begins, at_once, backoff, timeout=milliseconds(timeout))
         self._handler = handler
 
     async def deliver(self, message: Message) -> None:
-        """Call the function; one that is not async is told so once, and not called again and again."""
+        """Call the function; raises PermanentError if it is not async."""
         answer = self._handler(message)
         if not isawaitable(answer):
-            raise PermanentError(f"the function of {self.name} must be async: it is awaited")
+            raise PermanentError(f"the function of {self.name} must be async")
         await answer
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""

@@ -1,4 +1,4 @@
-"""Webhooks over HTTP, signed as Standard Webhooks describes, to addresses that were checked."""
+"""Webhooks over HTTP, signed as Standard Webhooks describes, to checked addresses only."""
 
 from __future__ import annotations
 
@@ -20,18 +20,11 @@ except ModuleNotFoundError as error:
 from headway.clock import SystemClock, milliseconds
 from headway.codec import encode, verbatim
 from headway.engine.trace import CURRENT
+from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.addresses import Resolve, is_public, resolve
-from headway.outbox.destination import (
-    BusyError,
-    DeliveryError,
-    Message,
-    PermanentError,
-    Terms,
-    Wants,
-    several,
-)
-from headway.outbox.endpoint import Endpoint
-from headway.outbox.signing import signed
+from headway.outbox.destination import Terms, Wants, several
+from headway.outbox.endpoint import Endpoint, signature_headers
+from headway.outbox.message import Message
 
 AT_ONCE = 32
 CONNECT_SECONDS = 5.0
@@ -47,9 +40,9 @@ NOT_REACHED = (httpx.ConnectError, httpx.ConnectTimeout)
 class Webhook:
     """Posts each message to an endpoint.
 
-    The name is looked up before each delivery, refused when any of its addresses is private, and the
-    connection goes to the very address that was checked. No redirect is followed, no proxy and no cookie
-    used, and no more than a few kilobytes of an answer are read.
+    The host name is looked up before each delivery and refused if any of its addresses is private; the
+    connection goes to the very address that was checked. No redirects, proxies or cookies are used, and at
+    most a few kilobytes of an answer are read.
     """
 
     def __init__(
@@ -71,18 +64,18 @@ class Webhook:
         self._transport: httpx.AsyncHTTPTransport | None = None
 
     def keep_time(self, now: datetime) -> None:
-        """What the time is at this moment, by the clock on which all nodes agree."""
+        """Set the current time, by the clock on which all nodes agree."""
         self._known = (now, self._monotonic())
 
     def _now(self) -> datetime:
-        """The time that was told, and what has passed since; this machine's when none was."""
+        """The time that was set plus what has passed since; else this machine's time."""
         if self._known is None:
             return SystemClock().now()
         told, since = self._known
         return told + timedelta(seconds=self._monotonic() - since)
 
     async def deliver(self, message: Message) -> None:
-        """Post a message; raises DeliveryError, BusyError or PermanentError when it is not taken."""
+        """Post a message; raises DeliveryError, BusyError or PermanentError if it is not accepted."""
         host, seconds = self.endpoint.address.host, milliseconds(self.endpoint.timeout) / 1_000
         transport = self._opened()
         try:
@@ -122,11 +115,11 @@ class Webhook:
             "host": self.endpoint.address.authority,
             "content-type": "application/json",
             "content-length": str(len(body)),
-            **signed(self.endpoint.keys, message.id, self._now(), body),
+            **signature_headers(self.endpoint.keys, message.id, self._now(), body),
         }
         if trace := CURRENT.get() or message.trace:
             headers["traceparent"] = trace
-        failure: Exception = OSError("the name has no address")
+        failure: Exception = OSError("the host name has no address")
         for address in await self._addresses():
             try:
                 return await transport.handle_async_request(self._request(address, headers, body))
@@ -141,13 +134,11 @@ class Webhook:
         if not self.endpoint.allow_private:
             private = [address for address in addresses if not is_public(address)]
             if private:
-                raise DeliveryError(
-                    f"{place.host} has a private address, and the endpoint does not allow those"
-                )
+                raise DeliveryError(f"{place.host} has a private address, which the endpoint does not allow")
         return addresses[:MOST_ADDRESSES]
 
     def _request(self, address: str, headers: dict[str, str], body: bytes) -> httpx.Request:
-        """A request to an address, while Host and certificate stay those of the name."""
+        """A request to an address; Host and certificate are those of the name."""
         place = self.endpoint.address
         shown = f"[{address}]" if ":" in address else address
         return httpx.Request(
@@ -159,7 +150,7 @@ class Webhook:
         )
 
     def _judge(self, response: httpx.Response, comment: str) -> None:
-        """Raise for every answer that is not a yes."""
+        """Raise for every answer that is not a success."""
         if response.is_success:
             return
         status, host = response.status_code, self.endpoint.address.host
@@ -173,12 +164,12 @@ class Webhook:
 
 @cache
 def trusted() -> ssl.SSLContext:
-    """Who vouches for receivers: read once for all endpoints."""
+    """The trusted certificate authorities, read once for all endpoints."""
     return httpx.create_ssl_context()
 
 
 def body_of(message: Message) -> bytes:
-    """What is sent: the same bytes at every attempt."""
+    """The body: the same bytes at every attempt."""
     return encode(
         {
             "type": message.name,
@@ -191,9 +182,9 @@ def body_of(message: Message) -> bytes:
 
 
 async def _comment(response: httpx.Response) -> str:
-    """The beginning of an answer: for people, and so that the connection can be used again.
+    """The beginning of an answer: for people, and so that the connection can be reused.
 
-    A receiver that drips is not waited for: its answer is known.
+    A slow answer is not waited for: its status is known.
     """
     read = b""
     with suppress(TimeoutError, httpx.HTTPError, OSError):
@@ -206,7 +197,7 @@ async def _comment(response: httpx.Response) -> str:
 
 
 def _seconds(retry_after: str | None, now: datetime) -> float:
-    """How long a receiver wants to be left alone: it says seconds, or a date."""
+    """The pause that a receiver asks for with Retry-After, in seconds; it may be a date."""
     if retry_after is None:
         return 0
     if retry_after.isdecimal() and len(retry_after) <= 9:  # noqa: PLR2004 - more digits are no waiting time

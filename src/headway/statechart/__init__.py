@@ -34,7 +34,6 @@ from headway.statechart.export import document_schema, from_document, to_documen
 from headway.statechart.expressions.expressions import PlainScope, parse
 from headway.statechart.model import Action, Fact
 from headway.statechart.scxml.document import from_scxml
-from headway.statechart.scxml.writer import to_scxml
 from headway.statechart.snapshot import (
     claim_ask,
     delegate_ask,
@@ -93,7 +92,6 @@ __all__ = [
     "status_of",
     "timer_fired",
     "to_document",
-    "to_scxml",
     "transition_table",
     "work_done",
     "work_failed",

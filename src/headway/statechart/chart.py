@@ -8,7 +8,7 @@ from typing import Protocol
 
 from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
-from headway.statechart.authoring.terms import Line
+from headway.statechart.authoring.declarations import Line
 from headway.statechart.expressions.expressions import Expression, parse_or_failing
 from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (

@@ -76,19 +76,10 @@ class OpenedAsk(Deed, tag="open_ask"):
     schema: dict[str, Any] | None = None
 
 
-class RenewedAsk(Deed, tag="renew_ask"):
-    """The question goes on in other words: a new version of the chart puts it, or an older one again."""
+class RenewedAsk(OpenedAsk, tag="renew_ask", kw_only=True):
+    """An open ask is put anew, by a new version of the chart or by an older one again."""
 
-    id: str
-    ask: str
-    state: str
-    roles: tuple[str, ...]
-    answers: tuple[str, ...]
     opened_at: datetime
-    form: str | None = None
-    deadline: datetime | None = None
-    shows: dict[str, Any] = {}
-    schema: dict[str, Any] | None = None
     claimed_by: str | None = None
     claimed_until: datetime | None = None
     delegated_to: str | None = None

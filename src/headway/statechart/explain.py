@@ -13,7 +13,7 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.identity import same_id
 from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
-from headway.statechart.step.claims import answered, answering, is_claimed, only_for, stands_in
+from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
 from headway.statechart.step.retry import losses
@@ -87,11 +87,11 @@ class Why(Value):
         """What a person wants to read first."""
         where = f"{self.instance} is in {' + '.join(self.states)}"
         if self.ended:
-            return f"{where}, which is where it ends."
+            return f"{where}, a final state."
         lines = [f"{where}." if not self.stuck else f"{where} and stuck: nothing can move it."]
         lines += [f"It waits for {wait.what}{_until(wait.until)}." for wait in self.waits]
         lines += [_spoken(way) for way in self.ways]
-        lines += [f"At {timer.due.isoformat()} comes {timer.event}." for timer in self.timers]
+        lines += [f"The timer {timer.event} is due at {timer.due.isoformat()}." for timer in self.timers]
         return "\n".join(lines)
 
 
@@ -237,7 +237,7 @@ def _work(draft: Draft) -> tuple[Wait, ...]:
         run = draft.chart.nodes[state].model.run
         handler = run.handler if run else state
         attempt = f" (attempt {work.attempt}{_losses(run, work)})" if work.attempt > 1 else ""
-        begins = f", which begins at {work.due.isoformat()}" if work.due and work.due > draft.now else ""
+        begins = f", which starts at {work.due.isoformat()}" if work.due and work.due > draft.now else ""
         waits.append(Wait(kind="work", state=state, what=f"the work {handler}{attempt}{begins}"))
     return tuple(waits)
 

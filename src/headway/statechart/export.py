@@ -11,7 +11,7 @@ from typing import Any, get_origin
 from headway.codec import decode, encode, fingerprint, from_data, json_schema, replace
 from headway.errors import DefinitionError, DocumentError, InputError
 from headway.statechart import model
-from headway.statechart.authoring.terms import Function, Line
+from headway.statechart.authoring.declarations import Function, Line
 from headway.statechart.chart import Chart, Charted, chart_of, named_functions
 from headway.statechart.types import DataType
 from headway.statechart.validation.validate import problems_of
@@ -253,7 +253,7 @@ def _bindings(given: Iterable[Any]) -> tuple[dict[str, Function], dict[str, Data
         elif callable(each):
             calls[name] = each
         else:
-            raise InputError(f"{name} is bound to what is neither a function nor a type: {each!r}")
+            raise InputError(f"{name} is bound to something that is neither a function nor a type: {each!r}")
     return calls, types
 
 

@@ -46,7 +46,7 @@ def same_id(one: str | None, other: str | None) -> bool:
 def require_id(what: str, text: object) -> None:
     """Raises InputError for a text that is no id, or that could be taken for another one."""
     if not isinstance(text, str) or not text:
-        raise InputError(f"{what} must be a text that is not empty, not {shown(text)}")
+        raise InputError(f"{what} must be a string that is not empty, not {shown(text)}")
     if len(text) > LONGEST_ID:
         raise InputError(f"{what} must have at most {LONGEST_ID} characters")
     if normal_id(text) != text:

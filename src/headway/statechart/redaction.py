@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from headway.statechart.marks import HIDDEN, Place, Schema, has_mark, is_marked, meant, ready
+from headway.statechart.sensitive import HIDDEN, Place, Schema, has_mark, is_marked, meant, ready
 from headway.statechart.tree import ANY, Arc, descriptor
 from headway.statechart.types import DataType
 

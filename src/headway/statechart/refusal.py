@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NoReturn
+from typing import Literal, NamedTuple, NoReturn
 
 from headway.codec import Value
 from headway.errors import RefusedError
@@ -59,6 +59,13 @@ class No:
     def __repr__(self) -> str:
         """As it is written."""
         return f"No({self.reason!r})"
+
+
+class Obstacle(NamedTuple):
+    """Why somebody may not do something now: a guard, a duty, a role or a claim is in the way."""
+
+    code: Code
+    reason: str
 
 
 class Objection(Value):
@@ -184,13 +191,13 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     active = {node.id for node in chart.configuration(snapshot.states)}
     if not arcs:
         hint = suggestion(event.name, chart.spoken)
-        message = f"no transition of {chart.name} waits for {event.name!r}{hint}"
+        message = f"{chart.name} has no event {event.name!r}{hint}"
         return refuse(chart, snapshot, event, Veto("unknown_event", message))
     reached = [arc for arc in arcs if active & {*arc.model.targets, *arc.model.lands}]
     if reached:
         return refuse(chart, snapshot, event, Veto("already", f"already in {snapshot.state}"))
     if snapshot.ended:
-        message = f"{snapshot.state} is terminal: {event.name} is not possible any more"
+        message = f"{event.name} is no longer possible: {snapshot.state} is final"
         return refuse(chart, snapshot, event, Veto("terminal", message))
     allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot.asks)
     names = ", ".join(dict.fromkeys(each.event for each in allowed))

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-from headway.codec import Plain
+from headway.codec import Plain, to_data
 from headway.statechart.identity import require_id
 
 Kind = Literal["person", "agent", "service", "system"]
@@ -189,22 +189,39 @@ def work_progress(work: str, attempt: int, fraction: float, **data: object) -> E
     return Event(name="work.progress", ref=work, attempt=attempt, data={"fraction": fraction, **data})
 
 
-def claim_ask(ask: str, lasts: timedelta, by: Actor) -> Event:
-    """The event of somebody who claims an ask: for so long nobody else may answer it.
+CLAIM, RELEASE, DELEGATE = "ask.claim", "ask.release", "ask.delegate"
+"""The events by which somebody claims an ask, gives it back, or delegates it."""
+
+
+class AskClaim(Plain, forbid_unknown_fields=False):
+    """The payload of a claim: for how many milliseconds nobody else may answer.
 
     It says for how long, not until when: a repeat of the request must be the same request.
     """
-    return Event(name="ask.claim", ref=ask, data={"lasts": lasts // timedelta(milliseconds=1)}, by=by)
+
+    lasts: int
+
+
+class AskDelegation(Plain, forbid_unknown_fields=False):
+    """The payload of a delegation: the id of the person who may answer."""
+
+    to: str
+
+
+def claim_ask(ask: str, lasts: timedelta, by: Actor) -> Event:
+    """The event of somebody who claims an ask: for so long nobody else may answer it."""
+    claim = AskClaim(lasts=lasts // timedelta(milliseconds=1))
+    return Event(name=CLAIM, ref=ask, data=to_data(claim), by=by)
 
 
 def release_ask(ask: str, by: Actor) -> Event:
-    """The event of somebody who gives a question back that they claimed, or that was delegated to them."""
-    return Event(name="ask.release", ref=ask, by=by)
+    """The event of somebody who gives an ask back that they claimed, or that was delegated to them."""
+    return Event(name=RELEASE, ref=ask, by=by)
 
 
 def delegate_ask(ask: str, to: str, by: Actor) -> Event:
-    """The event of somebody who leaves a question to another person, named by id."""
-    return Event(name="ask.delegate", ref=ask, data={"to": to}, by=by)
+    """The event of somebody who delegates an ask to another person, named by id."""
+    return Event(name=DELEGATE, ref=ask, data=to_data(AskDelegation(to=to)), by=by)
 
 
 def child_changed(child: str, before: str | None, after: str | None, errors: int = 0) -> Event:

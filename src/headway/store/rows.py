@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from headway.codec import Plain
+from headway.codec import Plain, replace
 
 Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
@@ -212,6 +212,17 @@ class AskClosing(Plain):
     closed_event: str
 
 
+ASK_CHANGES = AskChange.__struct_fields__[2:]
+"""The columns of an open ask that change, after its key."""
+ASK_CLOSINGS = AskClosing.__struct_fields__[2:]
+"""The columns that are set when an ask is closed, after its key."""
+
+
+def changed_ask(ask: AskRow, change: AskChange | AskClosing) -> AskRow:
+    """An ask after a change, or after its closing."""
+    return replace(ask, **{name: getattr(change, name) for name in change.__struct_fields__})
+
+
 class MessageRow(Plain):
     """A message for the outside world; `cursor` is its place among all messages of a store."""
 
@@ -298,6 +309,14 @@ class RecordRow(Plain):
     key: str
     data: str
     updated_at: datetime
+
+
+class CounterRow(Plain):
+    """A counter and its value."""
+
+    tenant: str
+    key: str
+    value: int
 
 
 class LeaseRow(Plain):

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Any, Protocol
 
 from headway.codec import Scratch
+from headway.errors import StoreError
 from headway.store.commands import Command
 from headway.store.rows import (
     AskChange,
@@ -84,6 +85,17 @@ class Changes(Scratch):
     counters: dict[Key, int] = {}
     stays: list[tuple[str, str, str, float]] = []
     refused: list[tuple[str, str, object, str]] = []
+
+
+STORED = tuple(name for name in Changes.__struct_fields__ if name not in {"stays", "refused"})
+"""The lists of changes that a store writes."""
+
+
+class ConflictError(StoreError):
+    """Another transaction has written what a unit has read or wants to write: the unit must start over.
+
+    Nobody outside a store sees it.
+    """
 
 
 class Unit(Protocol):

@@ -26,7 +26,7 @@ MOST_COUNTED = 1_000
 QUANTILES = (0.5, 0.9, 0.99)
 PAIR, STATE, EVENT = ("chart", "before", "after"), ("chart", "state"), ("event",)
 HANDLER, OUTCOME = ("handler",), ("handler", "outcome", "code")
-SERVICES = ("presence", "timers", "rescue", "upkeep", "tail")
+SERVICES = ("presence", "timers", "rescue", "pruning", "tail")
 KNOWN_ERRORS = frozenset(
     {
         "EngineError",

@@ -14,7 +14,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from headway.engine.trace import CURRENT, traceparent, tracing
-from headway.outbox.destination import Bulk, Destination, Fates, Message
+from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
+from headway.outbox.message import Message
 from headway.telemetry.handlers import End
 from headway.worker.outcomes import Fail
 from headway.worker.work import Work
@@ -85,7 +86,7 @@ class Tracing:
         """The same destination, with a span for each delivery."""
         return (
             TracedBulkDestination(destination, self)
-            if isinstance(destination, Bulk)
+            if isinstance(destination, BulkDestination)
             else TracedDestination(destination, self)
         )
 
@@ -117,9 +118,9 @@ class TracedDestination:
 class TracedBulkDestination(TracedDestination):
     """A destination for many messages at once that makes a span for each message."""
 
-    async def deliver_all(self, messages: Iterable[Message], fates: Fates) -> None:
+    async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Hand messages over, as the destination does."""
-        assert isinstance(self.destination, Bulk)  # noqa: S101 - see Tracing.watch
+        assert isinstance(self.destination, BulkDestination)  # noqa: S101 - see Tracing.watch
         spans: list[Span] = []
 
         def watched() -> Iterator[Message]:
@@ -128,9 +129,9 @@ class TracedBulkDestination(TracedDestination):
                 yield message
 
         try:
-            await self.destination.deliver_all(watched(), fates)
+            await self.destination.deliver_all(watched(), report)
         finally:
-            for place, error in fates.failed:
+            for place, error in report.failed:
                 _failed(spans[place], error)
             for span in spans:
                 span.end()

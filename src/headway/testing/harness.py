@@ -14,8 +14,8 @@ from headway.node import DEFAULT_TENANT, Node
 from headway.statechart.chart import Charted
 from headway.store.queries import LetterQuery
 from headway.testing.clock import FakeClock
+from headway.worker.attempt import RunningAttempt, StopReason
 from headway.worker.handlers import Handlers
-from headway.worker.running import Reason, Running
 from headway.worker.worker import Worker
 
 MEMORY = "sqlite:///:memory:"
@@ -51,7 +51,7 @@ class Harness:
         """
         self.clock = clock or FakeClock()
         self._looks = max(1, round(patience / LOOK))
-        self._waiting: set[tuple[Running, Reason | None]] = set()
+        self._waiting: set[tuple[RunningAttempt, StopReason | None]] = set()
         self._tenant = tenant
         self._database, self._charts = database, charts
         self._settings = {"handlers": handlers, **settings}
@@ -139,14 +139,14 @@ class Harness:
             looks = 0 if done or not all(map(_is_limited, busy)) else looks + 1
         self._waiting = {(running, running.cancelled) for running in _running(worker)}
 
-    def _busy(self, worker: Worker) -> list[Running]:
+    def _busy(self, worker: Worker) -> list[RunningAttempt]:
         """What may go on though time does not pass."""
         asleep = self.clock.asleep
         return [
             running for running in _running(worker) if running.task not in asleep and not self._waits(running)
         ]
 
-    def _waits(self, running: Running) -> bool:
+    def _waits(self, running: RunningAttempt) -> bool:
         return _is_limited(running) and (running, running.cancelled) in self._waiting
 
     async def _move_to(self, at: datetime) -> None:
@@ -168,14 +168,14 @@ class Harness:
         return min((due for due in dues if due is not None and due > now), default=None)
 
 
-def _running(worker: Worker) -> list[Running]:
+def _running(worker: Worker) -> list[RunningAttempt]:
     """The attempts that have not ended."""
     attempts = worker._attempts  # noqa: SLF001 - in a test the worker's loops do not run: the harness does
     everything = (*attempts.held.values(), *attempts.lingering)
     return [running for running in everything if running.task is not None and not running.task.done()]
 
 
-def _is_limited(running: Running) -> bool:
+def _is_limited(running: RunningAttempt) -> bool:
     """Whether it need not be waited for: its time is limited, or it is over already."""
     return running.deadline < inf or running.cancelled is not None or running.given_up
 

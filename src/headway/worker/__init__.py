@@ -1,8 +1,8 @@
-"""The worker runtime: claims work, runs its handlers, and reports the outcome of each attempt."""
+"""The worker: claims work, runs its handlers, and sends the outcome of each attempt to the engine."""
 
 from headway.worker.handlers import Handlers
 from headway.worker.outcomes import Again, Done, Fail, failure
-from headway.worker.upkeep import Retention
+from headway.worker.retention import Retention
 from headway.worker.work import Work
 from headway.worker.worker import Worker
 

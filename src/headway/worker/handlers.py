@@ -1,4 +1,4 @@
-"""Which function does which work."""
+"""The registry of handlers: which function does which work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ F = TypeVar("F", bound=Function)
 
 
 class Handler(NamedTuple):
-    """A function by the name that charts know it by; one that is not async runs in a thread."""
+    """A function under the name that charts use; one that is not async runs in a thread."""
 
     name: str
     function: Function
@@ -51,7 +51,7 @@ class Handlers:
         return register
 
     def add(self, name: str, function: Function) -> None:
-        """Register a function; raises InputError when the name is taken, or is none."""
+        """Register a function; raises InputError if the name is taken or empty."""
         if not name or not callable(function):
             raise InputError(f"a handler is a function with a name, not {shown(function)}")
         if name in self._handlers:

@@ -1,4 +1,4 @@
-"""How an attempt at work ends: values that a handler returns, and what becomes of an exception."""
+"""The outcomes of an attempt: values that a handler returns, and the failure that an exception becomes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.statechart.types import plain
 
 LONGEST_MESSAGE = 500
 SOONEST_AGAIN = timedelta(milliseconds=100)
-"""A handler that always says "again" must not keep its worker and the database busy with nothing else."""
+"""A handler that always returns `Again` must not keep its worker and the database busy."""
 
 WORD = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
 PLAIN = frozenset({type(None), bool, int, str})
@@ -24,21 +24,21 @@ REFUSED = "refused"
 
 
 class Done(Value, kw_only=False):
-    """The work is done; a handler may as well return the result itself."""
+    """The work is done; a handler may return the result itself instead."""
 
     result: Any = None
 
 
 class Again:
-    """The work has not failed, but is to be tried again later: the same attempt, by any worker.
+    """The work has not failed, but has to be tried again later: the same attempt, by any worker.
 
-    Nothing is tried again sooner than after 100 ms.
+    It is tried again after 100 ms at the earliest.
     """
 
     __slots__ = ("after",)
 
     def __init__(self, after: str | float | timedelta = "1s") -> None:
-        """Raises ValueError when `after` is no duration ("30s", seconds, a timedelta)."""
+        """Raises ValueError if `after` is no duration ("30s", seconds, a timedelta)."""
         self.after = max(timedelta(milliseconds=milliseconds(after)), SOONEST_AGAIN)
 
 
@@ -57,7 +57,7 @@ class Fail:
 
 
 def failure(error: BaseException) -> Fail:
-    """What the chart hears of an exception: its `code` and `details`, else its class; never its traceback."""
+    """An exception as a failure: its `code` and `details`, else its class name; never its traceback."""
     while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
         error = error.exceptions[0]
     code, details = getattr(error, "code", None), getattr(error, "details", None)
@@ -67,33 +67,33 @@ def failure(error: BaseException) -> Fail:
     return failed
 
 
-class Identified(Protocol):
-    """An attempt at work: the work's id, and which attempt it is."""
+class AttemptId(Protocol):
+    """What identifies an attempt within its tenant."""
 
     @property
     def id(self) -> str:
-        """The work."""
+        """The id of the work item."""
 
     @property
     def attempt(self) -> int:
-        """Which attempt."""
+        """The number of the attempt."""
 
 
-def event_of(outcome: object, row: Identified, by: Actor) -> Event:
-    """The event that tells the engine of an outcome; raises InputError for a result that is not JSON."""
+def event_of(outcome: object, attempt: AttemptId, by: Actor) -> Event:
+    """The event that ends an attempt with an outcome; raises InputError for a result that is not JSON."""
     if isinstance(outcome, Event):
         sender = by if outcome.by == SYSTEM else outcome.by
-        return replace(outcome, by=sender, ref=row.id, attempt=row.attempt)
+        return replace(outcome, by=sender, ref=attempt.id, attempt=attempt.attempt)
     if isinstance(outcome, Fail):
         data = {**_details(outcome), "code": outcome.code, "message": outcome.message}
-        return Event("work.failed", data, by, row.id, row.attempt)
+        return Event("work.failed", data, by, attempt.id, attempt.attempt)
     result = outcome.result if isinstance(outcome, Done) else outcome
     kept = result if type(result) in PLAIN else as_json(plain(result))
-    return Event("work.done", kept, by, row.id, row.attempt)
+    return Event("work.done", kept, by, attempt.id, attempt.attempt)
 
 
 def _details(failed: Fail) -> dict[str, Any]:
-    """The details as JSON; the code must arrive even when they are none."""
+    """The details as JSON, or as text if they are not JSON: the code must arrive in any case."""
     if not failed.details:
         return {}
     try:

@@ -1,4 +1,4 @@
-"""How far an attempt has come: told as often as the handler likes, sent now and then, never lost."""
+"""How far an attempt is: collected from its handler at any rate, and never lost; heartbeat.py sends it."""
 
 from __future__ import annotations
 
@@ -6,28 +6,28 @@ import asyncio
 from collections.abc import Mapping
 from math import inf
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any
 
-from headway.codec import as_json
+from headway.codec import Value, as_json
 from headway.statechart.snapshot import Event
 
 
-class Report(NamedTuple):
-    """What is sent of it; `counters` are to be added."""
+class ProgressReport(Value):
+    """How far an attempt is (0 to 1), data for the text that the chart `says`, and counters to add to."""
 
     fraction: float
-    data: dict[str, Any]
-    counters: dict[str, int]
+    data: Mapping[str, Any] = {}
+    counters: Mapping[str, int] = {}
 
 
 class Progress:
-    """Collects what a handler tells, from whatever thread it does, for whoever sends it on.
+    """Collects what a handler reports, from any thread, until it is sent.
 
-    `waits` is whether there is news to send, from `next_at` on; `unsent` is what may not have arrived.
+    `waits` is whether there is something to send, from `next_at` on; `unsent` is what may not have arrived.
     """
 
     def __init__(self, begun: float, *, resumed: bool) -> None:
-        """`begun` is the time of fraction 0, unless an earlier attempt has done a part already."""
+        """`begun` is the time of fraction 0, unless an earlier attempt has already done a part."""
         self.fraction = 0.0
         self._since: tuple[float, float] | None = None if resumed else (begun, 0.0)
         self._data: dict[str, Any] = {}
@@ -39,10 +39,10 @@ class Progress:
         self.waits = False
         self.next_at = -inf
 
-    def tell(
+    def add(
         self, fraction: float | None, data: Mapping[str, object], counters: Mapping[str, int], now: float
     ) -> None:
-        """Add to what is known; raises ValueError and TypeError, and InputError for data that is not JSON."""
+        """Collect a report; raises ValueError and TypeError, and InputError for data that is not JSON."""
         _check(fraction, counters)
         said = as_json(data) if data else {}
         with self._lock:
@@ -54,21 +54,24 @@ class Progress:
                 self._counters[name] = self._counters.get(name, 0) + amount
             self._new = True
 
-    def take(self) -> Report | None:
-        """What was told since the last time, if anything was."""
+    def take(self) -> ProgressReport | None:
+        """What was collected since the last time; None if nothing was."""
         with self._lock:
             if not self._new:
                 return None
             counters, self._counters, self._new = self._counters, {}, False
-            return Report(self.fraction, dict(self._data), counters)
+            return ProgressReport(fraction=self.fraction, data=dict(self._data), counters=counters)
 
     def eta(self, now: float) -> float | None:
-        """Seconds until the end when it goes on as so far; None while that cannot be told."""
+        """Seconds until the end at the rate so far; None while the rate is unknown."""
         with self._lock:
             since, fraction = self._since, self.fraction
-        if since is None or fraction <= since[1]:
-            return None
-        return (now - since[0]) * (1 - fraction) / (fraction - since[1])
+        return None if since is None else remaining(now - since[0], fraction, since[1])
+
+
+def remaining(elapsed: float, fraction: float, start: float = 0.0) -> float | None:
+    """Seconds until fraction 1 if it took `elapsed` seconds from `start` to `fraction`; None if unknown."""
+    return elapsed * (1 - fraction) / (fraction - start) if fraction > start else None
 
 
 def _check(fraction: float | None, counters: Mapping[str, int]) -> None:

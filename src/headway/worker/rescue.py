@@ -1,4 +1,4 @@
-"""Work whose worker is gone is taken from it, and the chart decides what follows."""
+"""Ends attempts whose worker is gone; the chart decides what follows."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ MOST_REMEMBERED = 10_000
 
 
 class Rescue(SoleService):
-    """Ends attempts whose lease has run out.
+    """Ends attempts whose lease has expired.
 
-    An instance that refuses to hear of it, because a function of its chart fails, is told again later;
-    meanwhile nobody else gets the same attempt, whose worker may still be at it.
+    If an instance refuses the event, because a function of its chart fails, it is sent again later; until
+    then nobody else can claim the same attempt, whose worker may still run.
     """
 
     name = "rescue"
@@ -37,7 +37,7 @@ class Rescue(SoleService):
         self._refused: set[Attempt] = set()
 
     async def act(self) -> bool:
-        """Take a page of lost work from its workers."""
+        """End a page of lost attempts."""
         lost = await self.engine.store.work.expired(PAGE, self.engine.charts.versions)
         if not lost:
             return False
@@ -47,7 +47,7 @@ class Rescue(SoleService):
         left, refused, unknown = [], set(), None
         for row, answer in zip(lost, answers, strict=True):
             if isinstance(answer, StoreError):
-                # The next turn finds it again; put off, the same attempt would be handed out a second time.
+                # The next turn finds it again; postponed, the same attempt could be claimed a second time.
                 unknown = answer
             elif isinstance(answer, (Refusal, BaseException)):
                 left.append(row)
@@ -56,7 +56,7 @@ class Rescue(SoleService):
                 if _attempt(row) not in self._refused:
                     LOG.warning("%s of %s was lost by %s: %s", row.id, row.instance, row.worker, answer)
         if left:
-            await self.engine.store.run(Sweep(left, refused))
+            await self.engine.store.run(WorkPostponement(left, refused))
         self._remember(lost, refused)
         if unknown is not None:
             raise unknown
@@ -64,28 +64,28 @@ class Rescue(SoleService):
         return len(lost) == PAGE
 
     def _remember(self, lost: Sequence[WorkRow], refused: set[Attempt]) -> None:
-        """What is refused again and again is told once."""
+        """Remember what was refused, to log it only once."""
         self._refused.difference_update(map(_attempt, lost))
         if len(self._refused) < MOST_REMEMBERED:
             self._refused |= refused
 
     async def rest(self) -> float:
-        """Until the next lease runs out."""
+        """Until the next lease expires."""
         return await self.rest_until(await self.engine.store.work.next(), SHORTEST_REST)
 
 
-class Sweep:
-    """A unit for lost work that no instance took back: orphans go.
+class WorkPostponement:
+    """A unit for lost attempts that could not be ended: deletes orphans, and postpones the rest.
 
-    What its instance refused stays with its worker for a while, and what was upgraded meanwhile until a node
-    that knows the new version rescues it; the rest can be claimed again later.
+    What its instance refused stays with its worker for a while; what was upgraded meanwhile stays until a
+    node that knows the new version rescues it; the rest can be claimed again later.
     """
 
     def __init__(self, lost: Sequence[WorkRow], refused: Collection[Attempt] = ()) -> None:
         self._lost, self._refused = lost, refused
 
     def begin(self) -> Reads:
-        """Look at the instances."""
+        """Read the instances."""
         self._changes = Changes()
         return Reads(instances={(row.tenant, row.instance) for row in self._lost})
 
@@ -97,18 +97,18 @@ class Sweep:
             if held is None or not any(work.id == row.id for work in wanted):
                 self._changes.work_gone.append((row.tenant, row.id))
             elif held.version != row.version:
-                # Put off as it was read, it would be handed out again to those who know the old version.
+                # Postponed as it was read, it could be claimed by nodes that know only the old version.
                 self._changes.work_versions.append(WorkVersion(row.tenant, row.id, held.version))
             elif any((work.id, work.attempt) == (row.id, row.attempt) for work in wanted):
-                self._changes.work.append(self._put_off(row, found.now + PUT_OFF))
+                self._changes.work.append(self._postponed(row, found.now + PUT_OFF))
 
-    def _put_off(self, row: WorkRow, until: datetime) -> WorkRow:
+    def _postponed(self, row: WorkRow, until: datetime) -> WorkRow:
         if _attempt(row) in self._refused:
             return replace(row, leased_until=until)
         return replace(row, worker=None, leased_until=None, due=until)
 
     def changes(self) -> Changes:
-        """What was decided."""
+        """The rows to write."""
         return self._changes
 
 

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 Outcome = tuple[Any, BaseException | None]
 
 
-class Call(NamedTuple):
-    """A call, and who waits for its outcome."""
+class ThreadCall(NamedTuple):
+    """A call, and the future of its outcome."""
 
     function: Callable[[Any], Any]
     argument: Any
@@ -23,16 +23,16 @@ class Call(NamedTuple):
 
 
 class Threads:
-    """As many threads as there are calls under way at once; a process can end while they are busy."""
+    """As many threads as there are calls at the same time; the process can exit while they are busy."""
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[ThreadCall | None] = SimpleQueue()
         self._lock = Lock()
         self._idle = 0
         self._alive = 0
 
     def call(self, function: Callable[[Any], Any], argument: object) -> asyncio.Future[Outcome]:
-        """Call in a thread; the future gets the result, or the error, and is done when the thread is."""
+        """Call in a thread; the future gets the result or the error when the call has ended."""
         caller: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
         with self._lock:
             if self._idle:
@@ -40,11 +40,11 @@ class Threads:
             else:
                 self._alive += 1
                 Thread(target=self._serve, name="headway-handler", daemon=True).start()
-        self._calls.put(Call(function, argument, copy_context(), caller))
+        self._calls.put(ThreadCall(function, argument, copy_context(), caller))
         return caller
 
     def close(self) -> None:
-        """End the threads, each when it is no longer busy."""
+        """End each thread as soon as it is idle."""
         with self._lock:
             for _ in range(self._alive):
                 self._calls.put(None)
@@ -59,15 +59,15 @@ class Threads:
             del call, outcome
 
 
-def _outcome(call: Call) -> Outcome:
+def _outcome(call: ThreadCall) -> Outcome:
     try:
         return call.context.run(call.function, call.argument), None
-    except BaseException as error:  # noqa: BLE001 - it belongs to the caller, and the thread lives on
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller; the thread goes on
         return None, error
 
 
 def _deliver(caller: asyncio.Future[Outcome], outcome: Outcome) -> None:
-    with suppress(RuntimeError):  # the caller's loop has closed: nobody waits
+    with suppress(RuntimeError):  # the caller's loop is closed
         caller.get_loop().call_soon_threadsafe(_settle, caller, outcome)
 
 

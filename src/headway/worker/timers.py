@@ -1,4 +1,4 @@
-"""Due timers become events, in due order."""
+"""Sends the events of due timers, in due order."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ class Timers(SoleService):
         super().__init__(engine)
         self._asleep_until: datetime | None = None
         self.lateness: deque[float] = deque(maxlen=REMEMBERED)
-        """By how many seconds the last timers were late."""
+        """Seconds by which the last timers were late."""
 
     async def start(self) -> None:
-        """Begin, and wake up when a timer is set that is due before all others."""
+        """Start, and wake up when a timer is set that is due before all others."""
         await super().start()
         self.engine.watch(self._look)
 
@@ -46,7 +46,7 @@ class Timers(SoleService):
         await super().stop()
 
     async def act(self) -> bool:
-        """Fire a page of what is due."""
+        """Fire a page of due timers."""
         due = await self.engine.store.timers.due(PAGE, self.engine.charts.versions)
         if not due:
             return False
@@ -57,24 +57,24 @@ class Timers(SoleService):
         left = [timer for timer, answer in told if not _fired(answer)]
         self.tally["fired"] += len(told) - len(left)
         if left:
-            await self._clear_away(left, answers)
-        # What only the database kept from firing is due as before, and the service tries again soon.
+            await self._postpone(left, answers)
+        # What failed because of the database is still due, and the service tries again soon.
         for answer in answers:
             if isinstance(answer, StoreError):
                 raise answer
         return len(due) == PAGE
 
     async def rest(self) -> float:
-        """Until the next timer is due; who may not fire it would only look at it again and again."""
+        """Until the next timer is due; without the lease this node would find it again and again."""
         if not self._lease.is_held:
             return self.longest_rest
-        # A timer that is set while the store answers may be missing there: any wakes the service until then.
+        # A timer that is set while the store answers may be missing: until then any new timer wakes it.
         self._asleep_until = None
         self._asleep_until = await self.engine.store.timers.next(self.engine.charts.versions)
         return await self.rest_until(self._asleep_until)
 
     def late_by(self, share: float) -> float:
-        """By how many seconds at most this share of the last timers was late: `late_by(0.99)`."""
+        """The quantile of the lateness of the last timers, in seconds: `late_by(0.99)`."""
         ordered = sorted(self.lateness)
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
@@ -83,15 +83,15 @@ class Timers(SoleService):
             [((timer.tenant, timer.instance), timer_fired(timer.id)) for timer in due]
         )
 
-    async def _clear_away(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:
-        """A timer whose state was left goes; one that a fault stops is put off, so that others go on."""
+    async def _postpone(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:
+        """Delete timers whose state was left; postpone those that fail, so that others go on."""
         for answer in answers:
             if not (_fired(answer) or _is_stale(answer) or isinstance(answer, StoreError)):
-                LOG.warning("a timer could not fire and is put off: %s", answer)
-        sweep = Sweep(left)
-        await self.engine.store.run(sweep)
-        self.tally["stale"] += sweep.gone
-        self.tally["put_off"] += len(left) - sweep.gone
+                LOG.warning("a timer could not fire and is postponed: %s", answer)
+        unit = TimerPostponement(left)
+        await self.engine.store.run(unit)
+        self.tally["stale"] += unit.gone
+        self.tally["put_off"] += len(left) - unit.gone
 
     def _look(self, changes: Changes) -> None:
         soonest = min((timer.due for timer in changes.timers), default=None)
@@ -99,14 +99,14 @@ class Timers(SoleService):
             self.wake()
 
 
-class Sweep:
-    """A unit for timers that did not fire: deletes those that are no longer set, puts the others off."""
+class TimerPostponement:
+    """A unit for timers that did not fire: deletes those that are no longer set, and postpones the others."""
 
     def __init__(self, timers: Sequence[TimerRow]) -> None:
         self._timers = timers
 
     def begin(self) -> Reads:
-        """Look at the instances."""
+        """Read the instances."""
         self._changes = Changes()
         self.gone = 0
         return Reads(instances={(timer.tenant, timer.instance) for timer in self._timers})
@@ -118,7 +118,7 @@ class Sweep:
             known = None if row is None else decode(Snapshot, row.snapshot).timers.get(timer.id)
             if row is not None and known is not None:
                 # An upgrade may have moved it meanwhile, or the clock was set back: then it is not due yet.
-                # After an upgrade it is for a node that knows the new version, which may be another.
+                # After an upgrade a node that knows the new version fires it, which may be another.
                 is_upgraded = row.version != timer.version
                 due = known.due if is_upgraded or known.due > found.now else found.now + PUT_OFF
                 self._changes.timers.append(replace(timer, version=row.version, due=due))
@@ -127,7 +127,7 @@ class Sweep:
                 self.gone += 1
 
     def changes(self) -> Changes:
-        """What was decided."""
+        """The rows to write."""
         return self._changes
 
 

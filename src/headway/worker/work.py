@@ -1,4 +1,4 @@
-"""What a handler gets: what is to be done, how far earlier attempts came, and a way to tell."""
+"""`Work`: what a handler gets. Its input, what earlier attempts have stored, and calls to report progress."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import concurrent.futures
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, NamedTuple, TypeVar
 
-from headway.codec import as_json, decode, encode, replace
+from headway.codec import decode, replace
 from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
 from headway.store.queries import InstanceQuery
 from headway.store.rows import Key
+from headway.worker.affinity import LiveResources
+from headway.worker.attempt import RunningAttempt, RunningAttempts, StopReason, save_checkpoint
+from headway.worker.heartbeat import ProgressReports
 from headway.worker.progress import Progress
-from headway.worker.reports import Reports
-from headway.worker.resources import Resources
-from headway.worker.running import Attempts, Reason, Running
 from headway.worker.threads import Threads
 
 A = TypeVar("A")
@@ -24,14 +24,13 @@ T = TypeVar("T")
 PAGE = 500
 
 
-class Lent(NamedTuple):
-    """What a worker lends to its handlers."""
+class WorkerParts(NamedTuple):
+    """The parts of a worker that its attempts use."""
 
-    worker: str
     engine: Engine
-    attempts: Attempts
-    reports: Reports
-    resources: Resources
+    attempts: RunningAttempts
+    reports: ProgressReports
+    resources: LiveResources
     monotonic: Callable[[], float]
 
 
@@ -41,13 +40,13 @@ class Work:
     What must be awaited can be used from a thread too: `work.wait(work.checkpoint(page))`.
     """
 
-    __slots__ = ("_lent", "_loop", "_running", "_snapshot", "_threads")
+    __slots__ = ("_loop", "_parts", "_running", "_snapshot", "_threads")
 
     def __init__(
-        self, running: Running, lent: Lent, threads: Threads, loop: asyncio.AbstractEventLoop
+        self, running: RunningAttempt, parts: WorkerParts, threads: Threads, loop: asyncio.AbstractEventLoop
     ) -> None:
         self._running = running
-        self._lent = lent
+        self._parts = parts
         self._threads = threads
         self._loop = loop
         self._snapshot: Snapshot | None = None
@@ -59,7 +58,7 @@ class Work:
 
     @property
     def tenant(self) -> str:
-        """Whose work it is."""
+        """The tenant of the instance."""
         return self._running.row.tenant
 
     @property
@@ -74,12 +73,12 @@ class Work:
 
     @property
     def handler(self) -> str:
-        """The name by which the chart asked for the handler."""
+        """The name of the handler in the chart."""
         return self._running.row.handler
 
     @property
     def attempt(self) -> int:
-        """Which attempt this is, from 1 on."""
+        """The number of this attempt, from 1 on."""
         return self._running.row.attempt
 
     @property
@@ -88,19 +87,19 @@ class Work:
         return self._running.row.trace
 
     @property
-    def cancelled(self) -> Reason | None:
-        """Why the handler is to stop, if it is; for code in a thread, which nobody can interrupt."""
+    def cancelled(self) -> StopReason | None:
+        """Why the handler should stop, or None; for code in a thread, which cannot be interrupted."""
         return self._running.cancelled
 
     def raise_if_cancelled(self) -> None:
-        """A point at which the handler may be stopped; raises asyncio.CancelledError."""
+        """Raises asyncio.CancelledError if the handler should stop."""
         if self._running.cancelled:
             raise asyncio.CancelledError(self._running.cancelled)
 
     async def snapshot(self) -> Snapshot:
         """The instance as it was when the handler first asked; raises UnknownInstanceError."""
         if self._snapshot is None:
-            self._snapshot = await self._lent.engine.get(self.tenant, self.instance)
+            self._snapshot = await self._parts.engine.get(self.tenant, self.instance)
         return self._snapshot
 
     async def context(self) -> dict[str, Any]:
@@ -111,7 +110,7 @@ class Work:
         """The instance's children as they are now, or those with a status, in the order of their creation."""
         query = InstanceQuery(tenant=self.tenant, parent=self.instance, status=status, limit=PAGE)
         while True:
-            rows = await self._lent.engine.list(query)
+            rows = await self._parts.engine.list(query)
             for row in rows:
                 yield decode(Snapshot, row.snapshot)
             if len(rows) < PAGE:
@@ -126,19 +125,19 @@ class Work:
         data: Mapping[str, object] | None = None,
         **counters: int,
     ) -> None:
-        """Tell how far the work is (0 to 1), and what to add to counters: from any thread, at any rate.
+        """Report how far the work is (0 to 1), and what to add to counters: from any thread, at any rate.
 
         The last fraction and all that was counted arrive before the outcome does. `message` and `data`
         fill in the text that the chart `says`. Raises ValueError, TypeError and InputError.
         """
         said = dict(data or {}) if message is None else {**(data or {}), "message": message}
-        self._progress().tell(fraction, said, counters, self._lent.monotonic())
-        self._lent.reports.told(self._running, self._loop)
+        self._progress().add(fraction, said, counters, self._parts.monotonic())
+        self._parts.reports.notify(self._running, self._loop)
 
     @property
     def eta(self) -> float | None:
-        """Seconds until the end when it goes on as so far; None while that cannot be told."""
-        return self._progress().eta(self._lent.monotonic())
+        """Seconds until the end at the rate so far; None while the rate is unknown."""
+        return self._progress().eta(self._parts.monotonic())
 
     def _progress(self) -> Progress:
         if self._running.progress is None:
@@ -147,43 +146,42 @@ class Work:
         return self._running.progress
 
     async def checkpoint(self, value: object) -> None:
-        """Keep how far the work is, for an attempt that may follow.
+        """Store how far the work is, for the next attempt.
 
         Raises InputError for what is not JSON, and CancelledError when the lease is lost.
         """
-        kept = encode(as_json(value)).decode()
-        running, lent = self._running, self._lent
-        if not await lent.engine.store.work.checkpoint(lent.worker, running.attempt, kept):
-            lent.attempts.cancel(running, "lost")
+        running, parts = self._running, self._parts
+        if not await save_checkpoint(parts.engine.store, running.ref, value):
+            parts.attempts.cancel(running, "lost")
             raise asyncio.CancelledError("lost")
 
     @property
     def checkpointed(self) -> Any:
-        """What an earlier attempt has kept, or None."""
+        """The last checkpoint of earlier attempts, or None."""
         text = self._running.row.checkpoint
         return None if text is None else decode(object, text)
 
     @property
     def resource(self) -> Any:
-        """The live thing (a browser, say) that this worker holds under the work's affinity, or None."""
-        return self._lent.resources.get(self._affinity())
+        """The live resource (a browser, say) that this worker holds under the work's affinity, or None."""
+        return self._parts.resources.get(self._affinity())
 
     @property
     def resource_lost(self) -> bool:
-        """Whether there was such a thing and it is gone: the worker that had it is."""
+        """Whether there was a live resource, and it ended with its worker."""
         return self._running.resource_lost
 
     async def hold(self, resource: object, close: Callable[[], object] | None = None) -> None:
-        """Keep a live thing for the next work with this affinity, which then comes to this worker.
+        """Hold a live resource for the next work with this affinity, which this worker will claim.
 
-        `close` is called (and awaited) when the instance has ended, the worker ends, or the hold is lost.
+        `close` is called (and awaited) when the instance ends, the worker ends, or the lease is lost.
         Raises ResourceTakenError when another worker holds one.
         """
-        await self._lent.resources.hold(self._affinity(), self._running.row, resource, close)
+        await self._parts.resources.hold(self._affinity(), self._running.row, resource, close)
 
     async def let_go(self) -> None:
-        """Close what is held under the work's affinity."""
-        await self._lent.resources.let_go(self._affinity())
+        """Close the live resource of the work's affinity."""
+        await self._parts.resources.let_go(self._affinity())
 
     def _affinity(self) -> Key:
         row = self._running.row
@@ -194,10 +192,10 @@ class Work:
         return (row.tenant, row.affinity)
 
     async def in_thread(self, function: Callable[[A], T], argument: A) -> T:
-        """Call what blocks in a thread, as handlers that are not async are called; raises what it raises.
+        """Call a blocking function in a thread; raises what it raises.
 
-        A handler that is stopped leaves the thread behind, which keeps its place at the worker until it ends.
-        One at a time: raises InputError for a second.
+        If the handler is stopped, the thread goes on and uses capacity of the worker until it ends.
+        Raises InputError for a second call at the same time.
         """
         running = self._running
         if running.thread is not None and not running.thread.done():
@@ -213,7 +211,7 @@ class Work:
         return result  # type: ignore[no-any-return]  # what the function has returned
 
     def wait(self, call: Coroutine[Any, Any, T]) -> T:
-        """Await something from a handler that runs in a thread; raises what it raises."""
+        """Await a coroutine from a handler that runs in a thread; raises what it raises."""
         try:
             return asyncio.run_coroutine_threadsafe(call, self._loop).result()
         except concurrent.futures.CancelledError as error:

@@ -1,4 +1,4 @@
-"""`Worker`: claims work, runs handlers, keeps leases, and hands back what it cannot finish."""
+"""`Worker`: claims work, runs its handlers, keeps the leases, and releases what it cannot finish."""
 
 from __future__ import annotations
 
@@ -7,39 +7,91 @@ import os
 import secrets
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
 from logging import getLogger
 
 from headway.clock import milliseconds
 from headway.engine.engine import Engine
-from headway.engine.service import Service
+from headway.engine.service import Component, Service
 from headway.errors import InputError, StoreError
 from headway.statechart.identity import require_id
-from headway.statechart.snapshot import Actor
 from headway.store.queries import Claim
 from headway.store.rows import Attempt, WorkRow
 from headway.store.unit import Changes
-from headway.worker.claims import Claims
-from headway.worker.execute import Execution
+from headway.worker.affinity import LiveResources
+from headway.worker.attempt import RunningAttempt, RunningAttempts, worker_id
+from headway.worker.execution import Execution
 from headway.worker.handlers import Handlers
-from headway.worker.heartbeat import Deadlines, Heartbeat
-from headway.worker.holders import escaped
-from headway.worker.reports import Reports
-from headway.worker.resources import Resources
-from headway.worker.running import Attempts, Running
-from headway.worker.work import Lent
+from headway.worker.heartbeat import Deadlines, Heartbeat, ProgressReports
+from headway.worker.work import WorkerParts
 
 LOG = getLogger("headway.worker")
+ENOUGH_ROOM = 0.25
+"""While more work waits, a claim is made when this part of the capacity is free,"""
+LONGEST_DELAY = 0.05
+"""or after so many seconds."""
 
 
-class Worker(Service):
+class Claiming(Service):
+    """Decides when to claim: when there is new work or room for it, and once a second in any case."""
+
+    name = "worker"
+
+    def __init__(
+        self,
+        attempts: RunningAttempts,
+        claim: Callable[[], Awaitable[bool]],
+        monotonic: Callable[[], float],
+    ) -> None:
+        super().__init__()
+        self._attempts, self._claim, self._monotonic = attempts, claim, monotonic
+        self._alarm: asyncio.TimerHandle | None = None
+        self._delay_until = 0.0
+        self.more_waits = False
+
+    async def turn(self) -> bool:
+        """Claim, if there is enough room; later if there is little."""
+        if self._has_enough_room() or (self._attempts.room > 0 and self._delay_until <= self._monotonic()):
+            self._delay_until = self._monotonic() + LONGEST_DELAY
+            await self._claim()
+        elif self._attempts.room > 0:
+            self.wake_in(LONGEST_DELAY)
+        return False
+
+    def _has_enough_room(self) -> bool:
+        return self._attempts.room >= max(1, self._attempts.capacity * ENOUGH_ROOM)
+
+    def attempt_ended(self, running: RunningAttempt) -> None:
+        """There is room for another attempt, and one with the same concurrency key may run."""
+        if self.more_waits or running.row.concurrency is not None:
+            if self._has_enough_room():
+                self.wake()
+            else:
+                self.wake_in(LONGEST_DELAY)
+
+    def wake_in(self, seconds: float) -> None:
+        """Wake after some seconds; the earliest of several alarms is enough."""
+        loop = asyncio.get_running_loop()
+        at = loop.time() + seconds
+        if self._alarm is not None:
+            if self._alarm.when() <= at:
+                return
+            self._alarm.cancel()
+        self._alarm = loop.call_at(at, self._ring)
+
+    def _ring(self) -> None:
+        self._alarm = None
+        self.wake()
+
+
+class Worker(Component):
     """Runs the handlers of work that waits in its queues, at most `capacity` at a time.
 
-    With `tenants` it serves those only. `grace` is how long a worker that stops lets its handlers finish,
-    `patience` how many seconds a handler that was stopped has for cleaning up.
+    With `tenants` it serves those only. When it stops, handlers have `grace` to finish; a handler that is
+    cancelled has `patience` seconds to clean up.
     `tally` counts what it has claimed, and how attempts ended: done, failed, again, timed_out, lost, stale,
-    cancelled. `id` is never that of another worker.
+    cancelled. No other worker has the same `id`.
     """
 
     name = "worker"
@@ -57,7 +109,7 @@ class Worker(Service):
         patience: float = 5.0,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises InputError for a worker that could do nothing, and ValueError for what is no duration."""
+        """Raises InputError if there is no capacity or queue, and ValueError if `grace` is no duration."""
         super().__init__()
         if capacity < 1 or not queues or isinstance(queues, str):
             raise InputError("a worker has a capacity of at least 1, and a list of queues")
@@ -68,78 +120,78 @@ class Worker(Service):
         if name:
             require_id("the name of a worker", name)  # it acts under this name
         own = name or f"{socket.gethostname()}:{os.getpid()}"
-        self.id = f"{escaped(own)}#{secrets.token_hex(4)}"
+        self.id = f"{worker_id(own)}#{secrets.token_hex(4)}"
         self._monotonic = monotonic
-        self._attempts = Attempts(capacity, self.tally, self._ended)
-        self._resources = Resources(self._store, self.id, monotonic)
-        by = Actor(self.id, "service", frozenset({"system"}))
-        self._reports = Reports(engine, self._attempts, by, monotonic)
-        lent = Lent(self.id, engine, self._attempts, self._reports, self._resources, monotonic)
-        self._execution = Execution(handlers, lent, by)
+        self._attempts = RunningAttempts(capacity, self.tally)
+        self._resources = LiveResources(self._store, self.id, monotonic)
+        self._reports = ProgressReports(engine, self.id, self._attempts, monotonic)
+        parts = WorkerParts(engine, self._attempts, self._reports, self._resources, monotonic)
+        self._execution = Execution(handlers, parts)
         self._heartbeat = Heartbeat(
             self._store, self.id, self._attempts, self._resources, monotonic=monotonic
         )
         self._deadlines = Deadlines(
             self._attempts, self._resources, self._execution.give_up, patience=patience, monotonic=monotonic
         )
-        self._claims = Claims(self._attempts, self.turn, monotonic)
-        self._claiming: asyncio.Future[Sequence[WorkRow]] | None = None
+        self._claiming = Claiming(self._attempts, self.turn, monotonic)
+        self._attempts.watcher = self._claiming.attempt_ended
+        self._open_claim: asyncio.Future[Sequence[WorkRow]] | None = None
         self._watches = self._draining = False
         self._seen: tuple[datetime, float] | None = None
 
     @property
     def running(self) -> int:
-        """How many attempts it has under way."""
+        """How many attempts it runs."""
         return len(self._attempts.held) + len(self._attempts.lingering)
 
     async def start(self) -> None:
         """Begin to claim work in the background."""
         self._draining = False
         self._watch()
-        for part in (self._heartbeat, self._deadlines, self._reports, self._claims):
-            await part.start()
+        for service in (self._heartbeat, self._deadlines, self._reports, self._claiming):
+            await service.start()
 
     async def stop(self) -> None:
         """Drain with the worker's grace."""
         await self.drain(self.grace)
 
     def wake(self) -> None:
-        """There may be work."""
-        self._claims.wake()
+        """Look for work now."""
+        self._claiming.wake()
 
     async def turn(self) -> bool:
-        """Claim as much as there is room for, and start it; True when there was something."""
+        """Claim as much as there is room for, and start it; True if there was something."""
         self._watch()
         room = self._attempts.room
         if self._draining or room < 1 or not self.handlers.names:
             return False
         versions = self.engine.charts.versions
         claim = Claim(self.id, self.queues, room, versions, self.handlers.names, self.tenants)
-        taken = self._monotonic()
-        self._claiming = asyncio.ensure_future(self._store.work.claim(claim))
-        # Whoever stops the worker in this moment must not lose sight of what was claimed.
-        rows = await asyncio.shield(self._claiming)
-        self._claiming = None
-        self._begin(rows, taken)
-        self._claims.more_waits = len(rows) == room
+        claimed = self._monotonic()
+        self._open_claim = asyncio.ensure_future(self._store.work.claim(claim))
+        # Shielded: if the worker is stopped now, what was claimed must still be released.
+        rows = await asyncio.shield(self._open_claim)
+        self._open_claim = None
+        self._begin(rows, claimed)
+        self._claiming.more_waits = len(rows) == room
         return bool(rows)
 
     async def beat(self) -> None:
-        """One round of what else runs in the background: deadlines, heartbeats, progress."""
+        """One turn of everything else: deadlines, heartbeats, progress reports."""
         await self._deadlines.turn()
         await self._heartbeat.turn()
         await self._reports.turn()
 
     async def settled(self) -> None:
-        """Wait until everything that runs has ended and was told."""
+        """Wait until all attempts have ended and their outcomes were sent."""
         while tasks := self._attempts.tasks:
             await asyncio.wait(tasks)
 
     async def drain(self, grace: float = 0.0) -> None:
-        """Claim nothing more, let handlers finish for `grace` seconds, then stop them and hand work back.
+        """Claim nothing more, let handlers finish for `grace` seconds, then cancel them and release the work.
 
-        What runs in a thread and does not end stays leased until the lease runs out. May be called again
-        at any time, also with less grace.
+        A thread that does not end keeps its work leased until the lease expires. May be called again at any
+        time, also with less grace.
         """
         self._draining = True
         await self._stop_claiming()
@@ -147,19 +199,19 @@ class Worker(Service):
         for running in list(self._attempts.held.values()):
             self._attempts.cancel(running, "drain")
         await self._wait(self.patience)
-        await self._release([running.attempt for running in self._execution.take_stopped()])
-        for part in (self._reports, self._deadlines, self._heartbeat):
-            await part.stop()
+        await self._release([running.ref.key for running in self._execution.take_drained()])
+        for service in (self._reports, self._deadlines, self._heartbeat):
+            await service.stop()
         await self._resources.close()
         self._execution.close()
         self._unwatch()
 
     async def _stop_claiming(self) -> None:
-        await self._claims.stop()
-        claiming, self._claiming = self._claiming, None
-        if claiming is not None:
+        await self._claiming.stop()
+        claim, self._open_claim = self._open_claim, None
+        if claim is not None:
             try:
-                rows = await claiming
+                rows = await claim
             except StoreError as error:
                 LOG.warning("%s: the last claim failed: %s", self.id, error)
                 return
@@ -171,44 +223,41 @@ class Worker(Service):
             await asyncio.wait(tasks, timeout=seconds)
 
     async def _release(self, attempts: Sequence[Attempt]) -> None:
-        """Hand work back, so that another worker has it at once."""
+        """Release work, so that another worker can claim it at once."""
         try:
             if attempts:
                 await self._store.work.release(self.id, attempts)
         except StoreError as error:
-            LOG.warning("%s attempts could not be handed back: %s", len(attempts), error)
+            LOG.warning("%s attempts could not be released: %s", len(attempts), error)
 
-    def _begin(self, rows: Sequence[WorkRow], taken: float) -> None:
+    def _begin(self, rows: Sequence[WorkRow], claimed: float) -> None:
         if not rows:
             return
         loop, now = asyncio.get_running_loop(), self._monotonic()
         for row in rows:
             in_thread = self.handlers[row.handler].in_thread
-            running = Running(row, in_thread=in_thread, taken=taken, now=now)
+            running = RunningAttempt(row, self.id, in_thread=in_thread, claimed=claimed, now=now)
             self._execution.begin(running, loop)
-            self._heartbeat.expect(running.beat_at)
-            self._deadlines.expect(min(running.deadline, running.lease_until))
+            self._heartbeat.schedule(running.beat_at)
+            self._deadlines.schedule(min(running.deadline, running.lease_until))
             if row.rate is not None:
-                self._claims.wake_in(row.rate_per / row.rate_most / 1_000)
+                self._claiming.wake_in(row.rate_per / row.rate_most / 1_000)
         self.tally["claimed"] += len(rows)
         if rows[0].started_at is not None:
             self._seen = (rows[0].started_at, now)
 
-    def _ended(self, running: Running) -> None:
-        self._claims.room_made(running)
-
     def _watch(self) -> None:
         if not self._watches:
             self._watches = True
-            self.engine.watch(self._changed)
+            self.engine.watch(self._look)
 
     def _unwatch(self) -> None:
         if self._watches:
             self._watches = False
-            self.engine.unwatch(self._changed)
+            self.engine.unwatch(self._look)
 
-    def _changed(self, changes: Changes) -> None:
-        """Something was committed: stop what is no longer wanted, and see what is new."""
+    def _look(self, changes: Changes) -> None:
+        """Cancel what a commit has made obsolete, and claim what is new."""
         held = self._attempts.held
         if held:
             for key in changes.work_gone:
@@ -218,21 +267,21 @@ class Worker(Service):
             running = held.get((row.tenant, row.id))
             if running is not None and running.row.attempt != row.attempt:
                 self._attempts.cancel(running, "lost")
-        self._look_for_news(changes.work)
+        self._wake_for(changes.work)
         self._resources.follow(changes.updated)
 
-    def _look_for_news(self, rows: Sequence[WorkRow]) -> None:
+    def _wake_for(self, rows: Sequence[WorkRow]) -> None:
         """Claim when the first of these is due."""
         dues = [row.due for row in rows if row.queue in self.queues]
         if dues:
             wait = self._seconds_until(min(dues))
             if wait <= 0:
-                self._claims.wake()
-            elif wait < self._claims.longest_rest:
-                self._claims.wake_in(wait)
+                self._claiming.wake()
+            elif wait < self._claiming.longest_rest:
+                self._claiming.wake_in(wait)
 
     def _seconds_until(self, due: datetime) -> float:
-        """How long it is until a time of the store, as far as that was seen."""
+        """Seconds until a time of the store, whose clock was last seen with a claim."""
         if self._seen is None:
             return 0.0
         at, seen = self._seen

@@ -137,7 +137,7 @@ async def test_who_was_away_for_too_long_is_told(place: Place, kind: str) -> Non
     store = place.node.engine.store
     for relay in place.node.relays:  # what a consumer may still need is not pruned
         await relay.stop()
-        assert await store.messages.retire(relay._consumer)
+        assert await store.messages.retire(relay._state.consumer)
     assert await store.messages.prune(FAR, 100) == 2
     async with reading(place, kind, after=started["id"]) as reader:
         gap = await first(reader)

@@ -71,8 +71,8 @@ class Place:
 
     async def waiting(self, count: int) -> None:
         """Wait until so many claims stand in line."""
-        room = remote_of(self.app).room
-        while sum(map(len, room._lines.values())) != count:  # noqa: ASYNC110 - nobody tells when they do
+        claims = remote_of(self.app).waiting
+        while sum(map(len, claims._lines.values())) != count:  # noqa: ASYNC110 - nobody tells when they do
             await asyncio.sleep(0.001)
 
     async def pay(self, name: str, amount: int = 5, *, tenant: str = "acme") -> None:

@@ -17,10 +17,10 @@ from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
 from headway.store.sqlite.store import SqliteStore
 from headway.store.unit import Changes, Found, Reads
-from headway.worker import waiting_room
+from headway.worker import waiting_claims
 from headway.worker.handlers import Handlers
 from headway.worker.remote import Remote
-from headway.worker.waiting_room import WaitingRoom
+from headway.worker.waiting_claims import WaitingClaims
 from headway.worker.worker import Worker as EmbeddedWorker
 from tests.api.work.place import Payment, Place, Worker, placed
 from tests.overlay import Overlay
@@ -64,7 +64,7 @@ async def test_work_is_claimed_done_and_told(place: Place) -> None:
 async def test_a_claim_waits_and_wakes_at_once(place: Place) -> None:
     """Work that comes while a worker waits is handed out without a look at the clock."""
     async with place.worker() as worker:
-        remote_of(place.app).room.call_all = lambda: None  # type: ignore[method-assign]  # nobody looks
+        remote_of(place.app).waiting.wake_all = lambda: None  # type: ignore[method-assign]  # nobody looks
         claiming = asyncio.create_task(worker.claim(wait=30))
         await place.waiting(1)
         await place.pay("a")
@@ -76,11 +76,11 @@ async def test_a_claim_waits_and_wakes_at_once(place: Place) -> None:
 async def test_a_claim_wakes_by_the_word_of_another_node(postgres_address: str) -> None:
     """What another node commits is announced, and the announcement wakes one that waits."""
     async with placed(postgres_address) as here, placed(postgres_address) as there, here.worker() as worker:
-        room = remote_of(here.app).room
+        room = remote_of(here.app).waiting
         claiming = asyncio.create_task(worker.claim(wait=30))
         await here.waiting(1)
-        assert room._looking is not None
-        room._looking.cancel()
+        assert room._polling is not None
+        room._polling.cancel()
         await there.pay("a")
         async with asyncio.timeout(25):
             [work] = await claiming
@@ -172,14 +172,14 @@ async def test_who_comes_just_as_the_last_one_leaves_is_called(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There is always somebody who looks while one waits."""
-    monkeypatch.setattr(waiting_room, "LOOKS_EVERY", 0.001)
-    room = WaitingRoom(place.node.engine)
+    monkeypatch.setattr(waiting_claims, "POLL_INTERVAL", 0.001)
+    room = WaitingClaims(place.node.engine)
     with room.enter(CLAIM):
         pass
     with room.enter(CLAIM) as waiting:
         await waiting.wait(10)
-        assert waiting.called.is_set()
-    assert room._looking is None
+        assert waiting.woken.is_set()
+    assert room._polling is None
 
 
 async def test_a_room_that_could_not_hear_tries_again(place: Place) -> None:
@@ -200,12 +200,12 @@ async def test_a_room_that_could_not_hear_tries_again(place: Place) -> None:
 
     deaf = Deaf()
     engine = Engine(deaf, (Payment,))
-    room = WaitingRoom(engine)
+    room = WaitingClaims(engine)
     with pytest.raises(StoreUnavailableError):
-        await room.open()
+        await room.listen()
     assert engine._watchers == []
-    await room.open()
-    await room.open()
+    await room.listen()
+    await room.listen()
     assert (deaf.tries, len(engine._watchers)) == (2, 1)
 
 

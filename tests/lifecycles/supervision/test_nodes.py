@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.worker.succession import Succession
+from headway.worker.takeover import Takeover
 from tests.clocks import Ahead
 from tests.docs.pages import ROOT
 from tests.lifecycles.supervision.serving import (
@@ -153,8 +153,8 @@ async def test_two_living_nodes_of_one_name_take_nothing_from_each_other(
         job = await first.job(f"wait {let_go}")
         await begun(let_go)
         async with serving(database, name="mill") as second:
-            [succession] = [each for each in second.node.services if isinstance(each, Succession)]
-            await succession.turn()
+            [takeover] = [each for each in second.node.services if isinstance(each, Takeover)]
+            await takeover.turn()
             await second.node.rescue.turn()
             let_go.touch()
             assert (await first.until(job, "COMPLETED"))["crashes"] == 0

@@ -1,5 +1,4 @@
-"""What every store must do: one suite, run on each of them.
+"""What every store must do, by the nouns of the port; it runs on each kind of store.
 
-The tests are coroutines, and they take two fixtures of whoever runs them: `place`, where rows live, and
-`store`, an opened store there. Derive a class from `suite.StoreContract`, and pytest finds them.
+The tests take two fixtures: `place`, where rows live, and `store`, an opened store there.
 """

@@ -302,7 +302,7 @@ async def go_back(session: ExplorerSession, _request: Request) -> Refusal | None
 def _open_work(session: ExplorerSession, name: str) -> OpenWork:
     found = next((work for work in session.snapshot.work.values() if work.id == name), None)
     if found is None:
-        raise InputError(f"the work {name} is no longer wanted")
+        raise InputError(f"the work {name} is no longer open")
     return found
 
 

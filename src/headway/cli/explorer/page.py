@@ -18,7 +18,6 @@ FOLDER = Path(__file__).parent
 STATIC = FOLDER / "static"
 EXPORTS = {
     "json": "JSON",
-    "scxml": "SCXML",
     "mermaid": "Mermaid",
     "svg": "SVG",
     "png": "PNG",

@@ -195,7 +195,17 @@ class Audit:
         """Tell where an instance is."""
         if trail.last is not None:
             stamp, position, _ = trail.last.cursor
-            self._seen(Head(*trail.key, row.created_at, row.seq, row.ended, trail.hash, (stamp, position)))
+            self._seen(
+                Head(
+                    tenant=trail.key[0],
+                    instance=trail.key[1],
+                    created_at=row.created_at,
+                    seq=row.seq,
+                    ended=row.ended,
+                    journal=trail.hash,
+                    log=(stamp, position),
+                )
+            )
 
     async def _know(self, trail: Trail, row: InstanceRow) -> None:
         """Whether the versions of its chart by which it has lived are stored."""

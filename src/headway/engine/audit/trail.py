@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from headway.codec import Value, decode, replace
+from headway.codec import Value, decode
 from headway.engine.audit.checkpoint import Head
 from headway.engine.commit import Commit, Noted, write_effects
 from headway.engine.journal import BEGINNING, follows, is_sealed
 from headway.errors import InputError
 from headway.statechart.snapshot import Snapshot
-from headway.store.rows import AskChange, AskClosing, AskRow, HistoryRow, InstanceRow, Key
+from headway.store.rows import AskChange, AskClosing, AskRow, HistoryRow, InstanceRow, Key, changed_ask
 from headway.store.unit import Changes
 
 
@@ -92,7 +92,7 @@ class Trail:
         for change in later:
             held = self.asks.get(change.id)
             if held is not None and held.closed_at is None:
-                self.asks[change.id] = replace(held, **_as_dict(change))
+                self.asks[change.id] = changed_ask(held, change)
 
 
 def contradiction(trail: Trail, row: InstanceRow, snapshot: Snapshot) -> str | None:

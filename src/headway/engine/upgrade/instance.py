@@ -12,7 +12,7 @@ from headway.errors import UpgradeError
 from headway.statechart.chart import Chart
 from headway.statechart.step.step import Step
 from headway.statechart.upgrade.assessment import outlook
-from headway.statechart.upgrade.remap import restore
+from headway.statechart.upgrade.instance import restore_snapshot
 
 
 def upgraded(
@@ -23,9 +23,9 @@ def upgraded(
     if snapshot.ended:
         raise UpgradeError(snapshot.instance, ("it has ended",))
     if act.record is not None:
-        return restore(then, now, snapshot, at, record=act.record, by=act.by, reason=act.reason)
+        return restore_snapshot(then, now, snapshot, at, record=act.record, by=act.by, reason=act.reason)
     if snapshot.version >= act.to:
-        raise UpgradeError(snapshot.instance, (f"it has version {snapshot.version} already",))
+        raise UpgradeError(snapshot.instance, (f"it already has version {snapshot.version}",))
     view = outlook(
         now,
         then,

@@ -10,7 +10,7 @@ from typing import Any
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
 from headway.engine.facts import Facts
-from headway.engine.upgrade.past import Past, past_of
+from headway.engine.upgrade.activity import Activity, activity_of
 from headway.engine.upgrade.versions import Versions, pages, prepared, stored_chart
 from headway.errors import HeadwayError, UnknownChartError
 from headway.statechart.chart import Chart
@@ -19,7 +19,7 @@ from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, child_changed
 from headway.statechart.step.step import Step, step
 from headway.statechart.upgrade.assessment import Fitness, Outlook, outlook
-from headway.statechart.upgrade.child_statuses import counted_in_vain
+from headway.statechart.upgrade.diff import lost_child_statuses
 from headway.statechart.upgrade.replay import Replay
 from headway.store.rows import InstanceRow, Key
 from headway.store.unit import Changes, Found, Reads
@@ -107,7 +107,7 @@ class Family:
         return [
             f"its parent lives by {_name(chart)}, which counts children.{status}, and none would be {status}"
             f" any more: first bring {chart.name} to a version that counts what they are then"
-            for status in counted_in_vain(chart, old, self._new)
+            for status in lost_child_statuses(chart, old, self._new)
         ]
 
     async def _known(self, row: InstanceRow) -> Chart | None:
@@ -256,33 +256,33 @@ class Stage:
         self._rehearsal.already += len(page) - len(rows)
         snapshots = [decode(Snapshot, row.snapshot) for row in rows]
         known = await known_of(self._engine, self._new, rows, snapshots)
-        pasts = await asyncio.gather(*(self._past(row) for row in rows))
+        activities = await asyncio.gather(*(self._activity(row) for row in rows))
         await self._family.meet(rows)
-        for row, snapshot, facts, past in zip(rows, snapshots, known.facts, pasts, strict=True):
-            await self._try(row, snapshot, (known.now, facts), past)
+        for row, snapshot, facts, activity in zip(rows, snapshots, known.facts, activities, strict=True):
+            await self._try(row, snapshot, (known.now, facts), activity)
 
-    async def _past(self, row: InstanceRow) -> Past | UnknownChartError:
+    async def _activity(self, row: InstanceRow) -> Activity | UnknownChartError:
         """What an instance has done, as far as it matters."""
         try:
             if self._replay or self._versions.watched_anew(row.version):
-                return await past_of(self._engine.store, (row.tenant, row.id), self._versions)
+                return await activity_of(self._engine.store, (row.tenant, row.id), self._versions)
         except UnknownChartError as error:
             return error
-        return Past(self._versions)
+        return Activity(self._versions)
 
     async def _try(
         self,
         row: InstanceRow,
         snapshot: Snapshot,
         moment: tuple[datetime, Mapping[str, Any]],
-        past: Past | UnknownChartError,
+        activity: Activity | UnknownChartError,
     ) -> None:
         now, facts = moment
-        if isinstance(past, UnknownChartError):
-            self._keep(row, snapshot, Outlook("rule", problems=(str(past),)), now)
+        if isinstance(activity, UnknownChartError):
+            self._keep(row, snapshot, Outlook("rule", problems=(str(activity),)), now)
             return
         watched = self._versions.watched_anew(row.version)
-        acted = {name: who for name, who in past.acted.items() if name in watched}
+        acted = {name: who for name, who in activity.acted.items() if name in watched}
         old = self._versions.chart(row.version)
         view = outlook(old, self._new, snapshot, now, born=row.created_at, facts=facts, acted=acted)
         if view.possible and view.step is not None:
@@ -290,7 +290,7 @@ class Stage:
             view = Outlook("rule", problems=problems) if problems else view
         self._keep(row, snapshot, view, now)
         if self._replay:
-            self._play_again(row, old, past)
+            self._play_again(row, old, activity)
 
     def _keep(self, row: InstanceRow, before: Snapshot, view: Outlook, now: datetime) -> None:
         name, rehearsal = f"{row.tenant}/{row.id}", self._rehearsal
@@ -308,9 +308,9 @@ class Stage:
                 rehearsal.due_at_once += timer.due <= now
             rehearsal.next_due = min(rehearsal.next_due or timer.due, timer.due)
 
-    def _play_again(self, row: InstanceRow, old: Chart, past: Past) -> None:
+    def _play_again(self, row: InstanceRow, old: Chart, activity: Activity) -> None:
         replay = self._replays.setdefault(row.version, Replay(old, self._new))
-        for turn, count in past.turns.items():
+        for turn, count in activity.turns.items():
             fate = replay.fate(turn)
             if fate is None:
                 continue

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
-from headway.engine.upgrade.past import acted_anew
+from headway.engine.upgrade.activity import acted_anew
 from headway.engine.upgrade.versions import Versions, lines_of, pages, prepared
 from headway.errors import EngineError, UnknownInstanceError, UpgradeError, VersionConflictError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import SYSTEM, Actor
-from headway.statechart.upgrade.remap import UPGRADE, Before
+from headway.statechart.upgrade.instance import UPGRADE, UpgradeRecord
 from headway.store.rows import HistoryRow, InstanceRow
 
 ATTEMPTS = 20
@@ -113,7 +113,7 @@ class _Upgrader:
             if isinstance(answer, Refusal):
                 raise UpgradeError(key[1], (answer.message,))
             return True
-        raise EngineError("it moves too fast: run the upgrade again")
+        raise EngineError("it kept changing: run the upgrade again")
 
 
 class _Undoer:
@@ -147,11 +147,11 @@ class _Undoer:
         return True
 
 
-def _record(lines: Sequence[HistoryRow], row: InstanceRow) -> Before | None:
+def _record(lines: Sequence[HistoryRow], row: InstanceRow) -> UpgradeRecord | None:
     """What the last upgrade has changed, when it was the last step and nothing has followed in it."""
     if len(lines) != 1 or {lines[0].event, lines[0].transition} != {UPGRADE} or lines[0].data is None:
         return None
-    record = decode(Before, lines[0].data)
+    record = decode(UpgradeRecord, lines[0].data)
     return record if record.to == row.version else None
 
 

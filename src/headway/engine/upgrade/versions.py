@@ -10,7 +10,7 @@ from headway.errors import ChartChangedError, UnknownChartError
 from headway.statechart.chart import Chart, named_functions
 from headway.statechart.export import chart_hash
 from headway.statechart.model import Model
-from headway.statechart.upgrade.remap import watched_anew
+from headway.statechart.upgrade.instance import watched_anew
 from headway.statechart.upgrade.renaming import Renaming
 from headway.store.port import Store
 from headway.store.rows import ChartRow, HistoryRow, InstanceRow, Key
@@ -30,7 +30,7 @@ async def prepared(engine: Engine, name: str, to: int) -> Chart:
             continue
         if row.version == to and row.hash != chart_hash(new.model):
             raise ChartChangedError(
-                f"{name} v{to} is stored with other contents, by which instances may live:"
+                f"{name} v{to} is stored with different contents, which instances may use:"
                 " give it a new version"
             )
         engine.charts.remember(stored_chart(row, new))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from headway.statechart import model
-from headway.statechart.authoring.terms import Function, Making
+from headway.statechart.authoring.declarations import Function, Making
 
 
 def stamp(*fields: str) -> model.Stamp:

@@ -8,8 +8,7 @@ from typing import Any
 
 from headway.errors import DefinitionError, shown
 from headway.statechart import model
-from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
-from headway.statechart.authoring.terms import (
+from headway.statechart.authoring.declarations import (
     Ask,
     AtMost,
     Doing,
@@ -21,9 +20,10 @@ from headway.statechart.authoring.terms import (
     Run,
     Upgrade,
 )
+from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
 from headway.statechart.authoring.values import Values, words_of
 from headway.statechart.chart import Chart
-from headway.statechart.validation.subject import comes_from_people
+from headway.statechart.validation.model_index import comes_from_people
 from headway.statechart.validation.validate import problems_of
 
 LATE = ("refuse", "record")
@@ -84,7 +84,7 @@ class Reader(Values):
         for state in self.states.values():
             for child in state.given:
                 if not isinstance(child, State):
-                    self.problem(f"a child of {state.name} is no state: {shown(child)}", state.line)
+                    self.problem(f"a child of {state.name} is not a state: {shown(child)}", state.line)
                 elif not child.name or self.states.get(child.name) is not child:
                     self.problem(
                         f"a child of {state.name} has no name: assign it to an attribute first", state.line
@@ -155,12 +155,14 @@ class Reader(Values):
                     )
             return None
         if not isinstance(run, (str, Run)):
-            self.problem(f"run= names a handler or is a Run(...), not {run!r}", line)
+            self.problem(f"run= must be the name of a handler or a Run(...), not {run!r}", line)
             return None
         if isinstance(run, str):
             run = Run(run, timeout=state.timeout, retry=state.retry, errors=state.errors)
         elif state.timeout or state.retry or state.errors:
-            self.problem(f"{state.name} gives timeout, retry or errors beside a Run: put them into it", line)
+            self.problem(
+                f"{state.name} has timeout, retry or errors beside a Run(...): put them into the Run", line
+            )
         self.term(run, line)
         policies = self._policies(run.retry, line)
         return model.Run(
@@ -188,14 +190,14 @@ class Reader(Values):
         if isinstance(limit, AtMost):
             self.term(limit, line)
             return model.Limit(key=limit.of, most=limit.most, per=self.duration(limit.per, line))
-        self.problem(f"{word}= is an AtMost(...), not {shown(limit)}", line)
+        self.problem(f"{word}= must be an AtMost(...), not {shown(limit)}", line)
         return None
 
     def _policies(self, retry: object, line: Line) -> tuple[Retry, ...]:
         policies = retry if isinstance(retry, (list, tuple)) else (retry,)
         for policy in policies:
             if not isinstance(policy, Retry):
-                self.problem(f"retry= is a Retry(...) or several, not {policy!r}", line)
+                self.problem(f"retry= must be a Retry(...) or a list of them, not {policy!r}", line)
         return tuple(policy for policy in policies if isinstance(policy, Retry))
 
     def _retry(self, policy: Retry, line: Line) -> model.Retry:
@@ -211,21 +213,21 @@ class Reader(Values):
 
     def _ask(self, ask: object, line: Line) -> model.Ask | None:
         if not isinstance(ask, Ask):
-            self.problem(f"ask= is an Ask(...), not {ask!r}", line)
+            self.problem(f"ask= must be an Ask(...), not {ask!r}", line)
             return None
         self.term(ask, line)
         given: object = ask.escalate
         if not isinstance(given, Mapping):
-            self.problem('escalate= says who may answer too, from when on: {"director": "3d"}', line)
+            self.problem('escalate= maps roles to durations, as {"director": "3d"}', line)
             given = {}
         escalate = [
             model.Escalation(roles=self.names(roles, line), after=self.duration(after, line) or 0)
             for roles, after in given.items()
         ]
         if ask.late not in LATE:
-            self.problem(f'late= is "refuse" or "record", not {shown(ask.late)}', line)
+            self.problem(f'late= must be "refuse" or "record", not {shown(ask.late)}', line)
         if ask.delegate not in DELEGATES:
-            self.problem(f'delegate= is "asked" or "anyone", not {shown(ask.delegate)}', line)
+            self.problem(f'delegate= must be "asked" or "anyone", not {shown(ask.delegate)}', line)
         return model.Ask(
             roles=self.names(ask.roles, line),
             form=self.type_name(ask.form, line),
@@ -249,7 +251,7 @@ class Reader(Values):
         targets = tuple(self._named(target, line) for target in written.targets)
         events = self._events(name, written, line)
         if written.kind == "to" and not targets:
-            self.problem(f"{name} goes nowhere: name a target, or write .stay()", line)
+            self.problem(f"{name} has no target: name one, or write .stay()", line)
         read = model.Transition(
             name=name,
             source=source,
@@ -282,7 +284,7 @@ class Reader(Values):
         if written.cause == "event" and written.events is None and written.after is None:
             return given or (name,)
         if given:
-            self.problem(f"{name} names an event beside a trigger: use one of them", line)
+            self.problem(f"{name} has an event and a trigger: use one of them", line)
         if written.after is not None:
             return (self._timer_event(name, written),)
         if written.cause == "always":
@@ -324,7 +326,7 @@ class Reader(Values):
     def _upgrade(self, version: object, given: object) -> model.Upgrade:
         line = self.first_line
         if type(version) is not int or not isinstance(given, Upgrade):
-            self.problem(f"upgrades= maps versions to Upgrade(...), not {shown({version: given})}", line)
+            self.problem(f"upgrades= must map versions to Upgrade(...), not {shown({version: given})}", line)
             return model.Upgrade(version=0)
         self.term(given, line)
         read = model.Upgrade(
@@ -340,7 +342,7 @@ class Reader(Values):
     def _pairs(self, given: object, line: Line) -> list[tuple[Any, Any]]:
         if isinstance(given, Mapping):
             return list(given.items())
-        self.problem(f"states= and renames= of an Upgrade are mappings, not {shown(given)}", line)
+        self.problem(f"states= and renames= of an Upgrade must be mappings, not {shown(given)}", line)
         return []
 
     def _destination(self, to: Any, line: Line) -> tuple[str, ...] | model.Named:

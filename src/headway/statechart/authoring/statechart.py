@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Never
 
 from headway.errors import shown
 from headway.statechart import model
+from headway.statechart.authoring.declarations import Upgrade
 from headway.statechart.authoring.reader import Reader, listed
-from headway.statechart.authoring.terms import Upgrade
 from headway.statechart.authoring.values import words_of
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
@@ -84,7 +84,7 @@ def invariant(promise: str) -> Callable[[Any], Any]:
     promise is not said in words.
     """
     if callable(promise):
-        raise TypeError('an invariant says what it promises: @invariant("nothing is paid unapproved")')
+        raise TypeError('an invariant needs a description: @invariant("nothing is paid unapproved")')
 
     def mark(function: Any) -> Any:
         inner = getattr(function, "__func__", function)
@@ -102,14 +102,14 @@ def _fact(fact: str | model.Fact) -> model.Fact:
 def _mapping(reader: Reader, word: str, given: object) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
-    reader.problem(f"{word}= is a mapping, not {shown(given)}", reader.first_line)
+    reader.problem(f"{word}= must be a mapping, not {shown(given)}", reader.first_line)
     return {}
 
 
 def _one_of(reader: Reader, word: str, given: object, *, usual: str, other: str) -> object:
     if given in (usual, other):
         return given
-    reader.problem(f'{word}= is "{usual}" or "{other}", not {shown(given)}', reader.first_line)
+    reader.problem(f'{word}= must be "{usual}" or "{other}", not {shown(given)}', reader.first_line)
     return usual  # a rule like any other, so that one mistake is not told twice
 
 

@@ -12,7 +12,7 @@ from inspect import CO_OPTIMIZED
 from typing import Never, TypedDict, Unpack
 
 from headway.errors import InputError
-from headway.statechart.authoring.terms import (
+from headway.statechart.authoring.declarations import (
     Ask,
     Doing,
     Duration,
@@ -99,7 +99,7 @@ class Transition:
     ) -> Event:
         """The event that fires this transition; raises InputError for an actor that lacks its `by=`."""
         if isinstance(data, Actor):
-            raise InputError(f"{self.name} is sent by {data.id}: write by={data.id}")
+            raise InputError(f"{self.name} got an actor as its data: write by={data.id}")
         return Event(self.event, plain(data), by, ref, reason=reason)
 
     def __repr__(self) -> str:

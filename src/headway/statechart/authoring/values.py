@@ -10,9 +10,9 @@ from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, from_data, is_json, to_data
 from headway.errors import DefinitionProblem, InputError, shown
 from headway.statechart import model
-from headway.statechart.authoring.terms import Duration, Function, Line, Making, Term, several
+from headway.statechart.authoring.declarations import Declaration, Duration, Function, Line, Making, several
 from headway.statechart.types import DataType
-from headway.statechart.validation.subject import ACTIONS
+from headway.statechart.validation.model_index import ACTIONS
 from headway.statechart.validation.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)
@@ -35,9 +35,9 @@ class Values:
         """Keywords that mean nothing where they are written."""
         words = tuple(known)
         for word in given:
-            self.problem(f"{name} has {word}=, which says nothing{suggestion(word, words)}", line)
+            self.problem(f"{name} has no option {word}={suggestion(word, words)}", line)
 
-    def term(self, term: Term, line: Line) -> None:
+    def term(self, term: Declaration, line: Line) -> None:
         """What was written with a term of the language and is none of its words."""
         kind = type(term)
         self.unknown_words(f"{kind.__name__}(...)", term.unknown, words_of(kind.__init__), line)
@@ -88,7 +88,7 @@ class Values:
         if not takes_one(function):
             self.problem(f"{name} must take one argument, the view", line)
         if answers_later(function):
-            self.problem(f"{name} must answer at once: it cannot be async, nor a generator", line)
+            self.problem(f"{name} must be a plain function: neither async nor a generator", line)
         # Not `is`: a bound method is another object each time it is looked up.
         if self.functions.setdefault(name, function) != function:
             self.problem(f"two different functions are called {name}", line)
@@ -124,7 +124,7 @@ class Values:
         many = (names,) if isinstance(names, str) else names
         if isinstance(many, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in many):
             return several(many)
-        self.problem(f"not a name, nor several: {shown(names)}", line)
+        self.problem(f"neither a name nor a list of names: {shown(names)}", line)
         return ()
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from headway.statechart.chart import Charted, chart_of
-from headway.statechart.check import choice, computed, duties, promises, reach, waits, work
-from headway.statechart.check.evidence import Evidence
+from headway.statechart.check import choice, computed, duties, invariants, reach, waits, work
+from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Accepted, Finding, Report, matches, sorted_findings, warning
 from headway.statechart.explore.explore import explore
 
 LIMIT = 2_000
 
-CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
+CHECKS: tuple[Callable[[Analysis], Iterator[Finding]], ...] = (
     reach.states,
     reach.transitions,
     reach.ends,
@@ -33,7 +33,7 @@ CHECKS: tuple[Callable[[Evidence], Iterator[Finding]], ...] = (
     computed.gaps,
     computed.overlaps,
     computed.landings,
-    promises.invariants,
+    invariants.findings,
 )
 
 
@@ -44,8 +44,8 @@ def check(chart: Charted, handlers: Collection[str] | None = None, *, limit: int
     """
     ready = chart_of(chart)
     explored = explore(ready, limit=limit)
-    evidence = Evidence(ready, explored, handlers, limit)
-    found = sorted_findings(each for look in CHECKS for each in look(evidence))
+    analysis = Analysis(ready, explored, handlers, limit)
+    found = sorted_findings(each for look in CHECKS for each in look(analysis))
     acceptances = ready.model.accepts
     accepted = [
         Accepted(finding=each, because=acceptance.because)

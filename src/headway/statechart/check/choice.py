@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from headway.statechart.check.evidence import Evidence, hides, order_decides
+from headway.statechart.check.analysis import Analysis, hides, order_decides
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.model import ROOT
 from headway.statechart.tree import Arc, Node, entry_set
 
 
-def ambiguous(evidence: Evidence) -> Iterator[Finding]:
+def ambiguous(analysis: Analysis) -> Iterator[Finding]:
     """Rows that an earlier row of the same state hides, and pairs whose order decides silently."""
-    for first, second in evidence.rivals:
-        if not evidence.is_reached(first.source.id) and first.source.id != ROOT:
+    for first, second in analysis.rivals:
+        if not analysis.is_reached(first.source.id) and first.source.id != ROOT:
             continue
         place = "" if first.source.id == ROOT else first.source.id
-        path = evidence.path(first.source.id)
+        path = analysis.path(first.source.id)
         events = hides(first, second)
         if events:
             message = (
@@ -37,10 +37,10 @@ def _name(arc: Arc) -> str:
     return f"{arc.name} (to {goal})" if goal else arc.name
 
 
-def eventless_loops(evidence: Evidence) -> Iterator[Finding]:
+def eventless_loops(analysis: Analysis) -> Iterator[Finding]:
     """Rows that follow each other round in a circle by themselves, with no guard to end it."""
     told: set[str] = set()
-    for circle in _circles(evidence):
+    for circle in _circles(analysis):
         told.update(arc.name for arc in circle)
         first = circle[0]
         yield error(
@@ -49,19 +49,19 @@ def eventless_loops(evidence: Evidence) -> Iterator[Finding]:
             "every step into it is refused",
             state=first.source.id,
             transition=first.name,
-            path=evidence.path(first.source.id) or evidence.graph_paths.get(first.source.id, ()),
+            path=analysis.path(first.source.id) or analysis.graph_paths.get(first.source.id, ()),
         )
-    yield from _runaways(evidence, told)
+    yield from _runaways(analysis, told)
 
 
-def _runaways(evidence: Evidence, told: set[str]) -> Iterator[Finding]:
+def _runaways(analysis: Analysis, told: set[str]) -> Iterator[Finding]:
     """Steps that were seen never to come to rest, whatever the guards, unless their rows are told."""
-    for denial in evidence.explored.denials:
+    for denial in analysis.explored.denials:
         names = _repeated(denial.transitions)
         if denial.code != "runaway" or denial.guarded or told.intersection(names):
             continue
         told.update(names)
-        before = () if denial.source is None else evidence.explored.path(denial.source)
+        before = () if denial.source is None else analysis.explored.path(denial.source)
         yield error(
             "eventless-loop",
             f"{' → '.join(names) or denial.label} never comes to rest: {denial.message}",
@@ -75,9 +75,9 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
     return [name for name, times in Counter(names).items() if times > 1]
 
 
-def _circles(evidence: Evidence) -> Iterator[list[Arc]]:
+def _circles(analysis: Analysis) -> Iterator[list[Arc]]:
     """The circles of unguarded eventless rows."""
-    free = {arc.source.index: arc for arc in reversed(evidence.chart.arcs) if _runs_by_itself(arc)}
+    free = {arc.source.index: arc for arc in reversed(analysis.chart.arcs) if _runs_by_itself(arc)}
     told: set[int] = set()
     for arc in sorted(free.values(), key=lambda arc: arc.index):
         circle = _circle(free, arc)

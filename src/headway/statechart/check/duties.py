@@ -5,38 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from headway.statechart.chart import Chart
-from headway.statechart.check.evidence import Evidence
+from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.model import ROOT
 from headway.statechart.tree import Arc
 from headway.statechart.validation.validate import suggestion
 
 
-def deadlocks(evidence: Evidence) -> Iterator[Finding]:
+def deadlocks(analysis: Analysis) -> Iterator[Finding]:
     """Duties the declared staff cannot fulfil, and duties that need several people nobody has counted."""
-    for arc in evidence.chart.arcs:
-        if not arc.duties or not (arc.source.id == ROOT or evidence.is_reached(arc.source.id)):
+    for arc in analysis.chart.arcs:
+        if not arc.duties or not (arc.source.id == ROOT or analysis.is_reached(arc.source.id)):
             continue
-        if _roles(arc) & evidence.chart.model.staff.keys():
-            yield from _with_staff(evidence, arc)
+        if _roles(arc) & analysis.chart.model.staff.keys():
+            yield from _with_staff(analysis, arc)
         else:
-            yield from _without_staff(evidence, arc)
+            yield from _without_staff(analysis, arc)
 
 
 def _roles(arc: Arc) -> set[str]:
     return {*arc.by, *arc.model.countersign}
 
 
-def _with_staff(evidence: Evidence, arc: Arc) -> Iterator[Finding]:
+def _with_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
     """With exactly the people there are the row never fires, or an instance is left stuck before it."""
-    stuck = [each.index for each in evidence.stuck if arc.source.id in evidence.explored.active(each.index)]
-    if not evidence.can_fire(arc):
-        demand = _demand(evidence.chart, arc)
-        message = f"{arc.name} can never happen: it needs {demand}, and the staff is {_staff(evidence)}"
-        path = evidence.path(arc.source.id)
+    stuck = [each.index for each in analysis.stuck if arc.source.id in analysis.explored.active(each.index)]
+    if not analysis.can_fire(arc):
+        demand = _demand(analysis.chart, arc)
+        message = f"{arc.name} can never happen: it needs {demand}, and the staff is {_staff(analysis)}"
+        path = analysis.path(arc.source.id)
     elif stuck:
-        message = f"nobody is left who may do {arc.name}: the staff is {_staff(evidence)}"
-        path = evidence.explored.path(stuck[0])
+        message = f"nobody is left who may send {arc.name}: the staff is {_staff(analysis)}"
+        path = analysis.explored.path(stuck[0])
     else:
         return
     yield error("duty-deadlock", message, state=_place(arc), transition=arc.name, path=path)
@@ -46,13 +46,13 @@ def _place(arc: Arc) -> str:
     return "" if arc.source.id == ROOT else arc.source.id
 
 
-def _staff(evidence: Evidence) -> str:
-    return ", ".join(f"{number} {role}" for role, number in evidence.chart.model.staff.items())
+def _staff(analysis: Analysis) -> str:
+    return ", ".join(f"{number} {role}" for role, number in analysis.chart.model.staff.items())
 
 
-def _without_staff(evidence: Evidence, arc: Arc) -> Iterator[Finding]:
-    needed = people_needed(evidence.chart, arc)
-    if needed < 2 or arc.source.id == ROOT or _another_way(evidence, arc):  # noqa: PLR2004 - one can act alone
+def _without_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
+    needed = people_needed(analysis.chart, arc)
+    if needed < 2 or arc.source.id == ROOT or _another_way(analysis, arc):  # noqa: PLR2004 - one can act alone
         return
     (role,) = arc.by
     yield warning(
@@ -62,7 +62,7 @@ def _without_staff(evidence: Evidence, arc: Arc) -> Iterator[Finding]:
         f'add a deadline, or declare staff={{"{role}": {needed}}}',
         state=arc.source.id,
         transition=arc.name,
-        path=evidence.path(arc.source.id),
+        path=analysis.path(arc.source.id),
     )
 
 
@@ -91,24 +91,24 @@ def _only_by(chart: Chart, name: str, roles: frozenset[str]) -> bool:
     return bool(rows) and all(frozenset(row.by) == roles for row in rows)
 
 
-def _another_way(evidence: Evidence, arc: Arc) -> bool:
+def _another_way(analysis: Analysis, arc: Arc) -> bool:
     """Whether the state can be left without this row: by itself, or by a row that one person can fire."""
-    others = [other for other in evidence.leaving(arc.source) if other.source.id != ROOT and other is not arc]
-    alone = any(people_needed(evidence.chart, other) < 2 and other.model.quorum < 2 for other in others)  # noqa: PLR2004 - one can act alone
-    return alone or evidence.stays_by_itself(arc.source) is None
+    others = [other for other in analysis.leaving(arc.source) if other.source.id != ROOT and other is not arc]
+    alone = any(people_needed(analysis.chart, other) < 2 and other.model.quorum < 2 for other in others)  # noqa: PLR2004 - one can act alone
+    return alone or analysis.stays_by_itself(arc.source) is None
 
 
-def roles(evidence: Evidence) -> Iterator[Finding]:
+def roles(analysis: Analysis) -> Iterator[Finding]:
     """Roles that are named once and almost like another one, or that the declared staff does not have."""
     places: dict[str, list[tuple[str, str]]] = {}
-    for arc in evidence.chart.arcs:
+    for arc in analysis.chart.arcs:
         for role in (*arc.model.by, *arc.model.countersign):
             places.setdefault(role, []).append((_place(arc), arc.name))
-    for node in evidence.chart.order:
+    for node in analysis.chart.order:
         ask = node.model.ask
         for role in () if ask is None else (*ask.roles, *(r for each in ask.escalate for r in each.roles)):
             places.setdefault(role, []).append((node.id, ""))
-    staff = evidence.chart.model.staff
+    staff = analysis.chart.model.staff
     for role, ((state, transition), *more) in places.items():
         others = sorted((places.keys() | staff.keys()) - {role})
         hint = suggestion(role, others, cutoff=0.8)

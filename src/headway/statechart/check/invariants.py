@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterator
 
 from headway.codec import Value
 from headway.statechart.chart import Charted, chart_of
+from headway.statechart.check.analysis import Analysis
+from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.explore import Exploration, Reached, explore
 from headway.statechart.refusal import No
 from headway.statechart.tree import Function
@@ -174,3 +176,26 @@ def _tried(explored: Exploration, node: Reached, invariant: Function, asked: set
         reason=reason,
         failed=failed,
     )
+
+
+def findings(analysis: Analysis) -> Iterator[Finding]:
+    """Each invariant that is not proved, with the shortest counter-example."""
+    if not analysis.chart.model.invariants:
+        return
+    proof = prove(analysis.chart, limit=analysis.limit, explored=analysis.explored)
+    for each in proof.violations:
+        kind = "invariant-failed" if each.failed else "invariant-violated"
+        said = f" ({each.reason})" if each.reason else ""
+        yield error(
+            kind,
+            f"{each.invariant} promises {each.promise!r}, but not in {'+'.join(each.states)}{said}",
+            state="+".join(each.states),
+            transition=each.invariant,
+            path=each.path,
+        )
+    for name in proof.unbound:
+        yield warning(
+            "invariant-unproved", f"no function is registered for the invariant {name}", transition=name
+        )
+    if not proof.complete:
+        yield warning("invariant-unproved", f"the invariants are {proof}")

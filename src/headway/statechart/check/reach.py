@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headway.statechart.check.evidence import Evidence
+from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import error_codes, takers
 from headway.statechart.explore.explore import Edge, Reached
@@ -12,25 +12,25 @@ from headway.statechart.model import ROOT
 from headway.statechart.tree import HISTORY
 
 
-def states(evidence: Evidence) -> Iterator[Finding]:
+def states(analysis: Analysis) -> Iterator[Finding]:
     """States that no path leads to, finals among them, unless another finding says why."""
-    told = evidence.cut_off | evidence.hidden_rules.keys()
-    for node in evidence.chart.order[1:]:
-        if node.kind in HISTORY or node.id in told or evidence.is_reached(node.id):
+    told = analysis.cut_off | analysis.hidden_rules.keys()
+    for node in analysis.chart.order[1:]:
+        if node.kind in HISTORY or node.id in told or analysis.is_reached(node.id):
             continue
         if node.kind == "final":
             yield error("final-never-reached", f"no path leads to the end {node.id}", state=node.id)
-        elif node.parent is None or node.parent.parent is None or evidence.is_reached(node.parent.id):
-            yield error("unreachable-state", f"no path leads to {node.id}: it is dead text", state=node.id)
+        elif node.parent is None or node.parent.parent is None or analysis.is_reached(node.parent.id):
+            yield error("unreachable-state", f"no path leads to {node.id}", state=node.id)
 
 
-def transitions(evidence: Evidence) -> Iterator[Finding]:
+def transitions(analysis: Analysis) -> Iterator[Finding]:
     """Rows of reachable states that nothing ever takes, unless another finding says why."""
-    for arc in evidence.chart.arcs:
+    for arc in analysis.chart.arcs:
         source = arc.source.id
-        if arc.index in evidence.explained | evidence.explored.begun or evidence.can_fire(arc):
+        if arc.index in analysis.explained | analysis.explored.begun or analysis.can_fire(arc):
             continue
-        if source != ROOT and not evidence.is_reached(source):
+        if source != ROOT and not analysis.is_reached(source):
             continue
         place = "any live state" if source == ROOT else source
         yield error(
@@ -38,59 +38,59 @@ def transitions(evidence: Evidence) -> Iterator[Finding]:
             f"{arc.name} of {place} is never taken: its event cannot come, or another row takes it first",
             state="" if source == ROOT else source,
             transition=arc.name,
-            path=evidence.path(source),
+            path=analysis.path(source),
         )
 
 
-def ends(evidence: Evidence) -> Iterator[Finding]:
+def ends(analysis: Analysis) -> Iterator[Finding]:
     """A life without an end."""
-    if not any(node.kind == "final" for node in evidence.chart.root.children):
+    if not any(node.kind == "final" for node in analysis.chart.root.children):
         yield warning("no-final", "no state at the outermost level is final, so no instance ever ends")
 
 
-def dead_ends(evidence: Evidence) -> Iterator[Finding]:
+def dead_ends(analysis: Analysis) -> Iterator[Finding]:
     """Configurations that nothing leads on from."""
     told: set[tuple[str, ...]] = set()
-    for node in evidence.stuck:
-        if node.snapshot.states in told or _unheard(evidence, node) or node.index in evidence.obstructed:
+    for node in analysis.stuck:
+        if node.snapshot.states in told or _unheard(analysis, node) or node.index in analysis.obstructed:
             continue
         told.add(node.snapshot.states)
         yield error(
             "dead-end",
             f"no event, timer, work or child can move an instance out of {node.snapshot.state}",
             state=node.snapshot.state,
-            path=evidence.explored.path(node.index),
+            path=analysis.explored.path(node.index),
         )
 
 
-def _unheard(evidence: Evidence, node: Reached) -> bool:
+def _unheard(analysis: Analysis, node: Reached) -> bool:
     """Whether it got stuck because no row waits for the outcome of its work: `check_work` tells that."""
     edge = node.parent
     if edge is None or edge.kind not in {"done", "error"} or edge.fired:
         return False
-    ended = evidence.explored.nodes[edge.source].snapshot.work.keys() - node.snapshot.work.keys()
+    ended = analysis.explored.nodes[edge.source].snapshot.work.keys() - node.snapshot.work.keys()
     return any(
-        not takers(evidence.chart.nodes[state], event) for state, event in _outcomes(evidence, edge, ended)
+        not takers(analysis.chart.nodes[state], event) for state, event in _outcomes(analysis, edge, ended)
     )
 
 
-def _outcomes(evidence: Evidence, edge: Edge, working: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _outcomes(analysis: Analysis, edge: Edge, working: Iterable[str]) -> Iterator[tuple[str, str]]:
     """The events by which a step of this kind can end the work of some states."""
     for state in working:
         if edge.kind == "done":
             yield state, f"done.work.{state}"
         else:
-            codes = error_codes(evidence.chart, evidence.chart.nodes[state])
+            codes = error_codes(analysis.chart, analysis.chart.nodes[state])
             yield from ((state, f"error.work.{state}.{code}") for code in codes)
 
 
-def traps(evidence: Evidence) -> Iterator[Finding]:
+def traps(analysis: Analysis) -> Iterator[Finding]:
     """Configurations that move for ever without being able to end."""
-    explored = evidence.explored
+    explored = analysis.explored
     ending = {node.index for node in explored.nodes if node.snapshot.ended or node.index >= explored.expanded}
     if not any(node.snapshot.ended for node in explored.nodes):
         return
-    ending |= evidence.obstructed | {node.index for node in evidence.stuck}
+    ending |= analysis.obstructed | {node.index for node in analysis.stuck}
     ending = _reaching(explored.edges, ending)
     trapped = [node for node in explored.live() if node.index not in ending]
     if trapped:
@@ -116,14 +116,14 @@ def _reaching(edges: list[Edge], goals: set[int]) -> set[int]:
     return found
 
 
-def cancelling(evidence: Evidence) -> Iterator[Finding]:
+def cancelling(analysis: Analysis) -> Iterator[Finding]:
     """Live configurations in which the declared way to cancel does not exist."""
-    name = evidence.chart.model.cancel
+    name = analysis.chart.model.cancel
     told: set[tuple[str, ...]] = set()
-    for node in evidence.explored.live() if name else ():
-        names = {part for edge in evidence.explored.outgoing[node.index] for part in edge.names}
+    for node in analysis.explored.live() if name else ():
+        names = {part for edge in analysis.explored.outgoing[node.index] for part in edge.names}
         cancels = any(name in each.split(", ") for each in names)
-        if cancels or node.snapshot.states in told or node.index in evidence.duty_bound:
+        if cancels or node.snapshot.states in told or node.index in analysis.duty_bound:
             continue
         told.add(node.snapshot.states)
         yield error(
@@ -131,13 +131,13 @@ def cancelling(evidence: Evidence) -> Iterator[Finding]:
             f"{name} is declared to cancel, but it is not possible in {node.snapshot.state}",
             state=node.snapshot.state,
             transition=name or "",
-            path=evidence.explored.path(node.index),
+            path=analysis.explored.path(node.index),
         )
 
 
-def histories(evidence: Evidence) -> Iterator[Finding]:
+def histories(analysis: Analysis) -> Iterator[Finding]:
     """History states that leave open where to go the first time."""
-    for node in evidence.chart.order:
+    for node in analysis.chart.order:
         if node.kind in HISTORY and not node.completion:
             yield warning(
                 "history-without-default",

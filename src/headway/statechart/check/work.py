@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from headway.statechart.check.evidence import Evidence
+from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import error_codes, from_outside, takers
 from headway.statechart.explore.explore import Edge
@@ -60,20 +60,20 @@ def _finished_order(onward: dict[int, list[int]]) -> list[int]:
 RETRIED = frozenset({"timer", "done", "error"})
 
 
-def outcomes(evidence: Evidence) -> Iterator[Finding]:
+def outcomes(analysis: Analysis) -> Iterator[Finding]:
     """States whose work ends without anything taking its result."""
-    for node in _working(evidence):
-        if not takers(node, f"done.work.{node.id}") and not _ends_by_event(evidence, node):
+    for node in _working(analysis):
+        if not takers(node, f"done.work.{node.id}") and not _ends_by_event(analysis, node):
             yield error(
                 "work-without-outcome",
                 f"nothing takes the result of {_handler(node)}: add {node.id}.on_done.to(...)",
                 state=node.id,
-                path=evidence.path(node.id),
+                path=analysis.path(node.id),
             )
 
 
-def _working(evidence: Evidence) -> Iterator[Node]:
-    return (node for node in evidence.reached if node.model.run is not None)
+def _working(analysis: Analysis) -> Iterator[Node]:
+    return (node for node in analysis.reached if node.model.run is not None)
 
 
 def _handler(node: Node) -> str:
@@ -81,26 +81,26 @@ def _handler(node: Node) -> str:
     return node.model.run.handler
 
 
-def _ends_by_event(evidence: Evidence, node: Node) -> bool:
+def _ends_by_event(analysis: Analysis, node: Node) -> bool:
     """Whether the handler can end its work by an event: any but the one that cancels."""
-    around = [arc for arc in evidence.leaving(node) if arc.source.parent is not None]
+    around = [arc for arc in analysis.leaving(node) if arc.source.parent is not None]
     events = [
-        event for arc in around if arc.name != evidence.chart.model.cancel for event in arc.model.events
+        event for arc in around if arc.name != analysis.chart.model.cancel for event in arc.model.events
     ]
     return any(map(from_outside, events))
 
 
-def recoveries(evidence: Evidence) -> Iterator[Finding]:
+def recoveries(analysis: Analysis) -> Iterator[Finding]:
     """Error codes for which there is no row, neither of the state nor of one around it."""
-    for node in _working(evidence):
-        codes = [code for code in error_codes(evidence.chart, node) if not _is_taken(node, code)]
+    for node in _working(analysis):
+        codes = [code for code in error_codes(analysis.chart, node) if not _is_taken(node, code)]
         if codes:
             yield error(
                 "error-without-recovery",
                 f"when {_handler(node)} fails for good with {', '.join(codes)}, nothing happens "
                 f"and the instance stays in {node.id}: add {node.id}.on_error.to(...)",
                 state=node.id,
-                path=(*evidence.path(node.id), f"work of {node.id} fails: {codes[0]}"),
+                path=(*analysis.path(node.id), f"work of {node.id} fails: {codes[0]}"),
             )
 
 
@@ -108,23 +108,23 @@ def _is_taken(node: Node, code: str) -> bool:
     return bool(takers(node, f"error.work.{node.id}.{code}"))
 
 
-def handlers(evidence: Evidence) -> Iterator[Finding]:
+def handlers(analysis: Analysis) -> Iterator[Finding]:
     """Work for which no handler is registered, when it is known which are."""
-    known = evidence.handlers
-    for node in evidence.chart.order if known is not None else ():
+    known = analysis.handlers
+    for node in analysis.chart.order if known is not None else ():
         run = node.model.run
         if run is not None and known is not None and run.handler not in known:
             yield error(
                 "missing-handler",
                 f"no handler {run.handler!r} is registered, so the work of {node.id} never starts",
                 state=node.id,
-                path=evidence.path(node.id),
+                path=analysis.path(node.id),
             )
 
 
-def retries(evidence: Evidence) -> Iterator[Finding]:
+def retries(analysis: Analysis) -> Iterator[Finding]:
     """Retries without a limit, by policy or by rows that failures and timers drive round in a circle."""
-    for node in _working(evidence):
+    for node in _working(analysis):
         run = node.model.run
         assert run is not None
         if any(policy.times is None for policy in run.retry) and not _has_timer(node):
@@ -132,24 +132,24 @@ def retries(evidence: Evidence) -> Iterator[Finding]:
                 "unbounded-retry",
                 f"{run.handler} is tried again for ever: give Retry a number of times, or {node.id} a timer",
                 state=node.id,
-                path=evidence.path(node.id),
+                path=analysis.path(node.id),
             )
-    yield from _circles(evidence)
+    yield from _circles(analysis)
 
 
 def _has_timer(node: Node) -> bool:
     return any(arc.targets for above in node.upward for arc in above.after)
 
 
-def _circles(evidence: Evidence) -> Iterator[Finding]:
+def _circles(analysis: Analysis) -> Iterator[Finding]:
     """Circles of steps that happen by themselves, ask no guard, and that no timer around them ends."""
-    explored = evidence.explored
+    explored = analysis.explored
     free = [edge for edge in explored.edges if edge.kind in RETRIED and edge.fired and not edge.guarded]
     live = {node.index for node in explored.live()}
     for circle in cycles([edge for edge in free if edge.source in live]):
-        if _is_timed(evidence, circle):
+        if _is_timed(analysis, circle):
             continue
-        names = list(dict.fromkeys(evidence.chart.arcs[row].name for edge in circle for row in edge.fired))
+        names = list(dict.fromkeys(analysis.chart.arcs[row].name for edge in circle for row in edge.fired))
         first = explored.nodes[min(edge.source for edge in circle)]
         failing = any(edge.kind == "error" for edge in circle)
         tell = error if failing else warning
@@ -162,11 +162,11 @@ def _circles(evidence: Evidence) -> Iterator[Finding]:
         )
 
 
-def _is_timed(evidence: Evidence, circle: list[Edge]) -> bool:
+def _is_timed(analysis: Analysis, circle: list[Edge]) -> bool:
     """Whether a timer of a state around the circle runs all the while and leads out of it."""
-    chart, inside = evidence.chart, {edge.source for edge in circle}
+    chart, inside = analysis.chart, {edge.source for edge in circle}
     domains = [chart.arcs[row].domain for edge in circle for row in edge.fired]
-    snapshots = [evidence.explored.nodes[index].snapshot for index in inside]
+    snapshots = [analysis.explored.nodes[index].snapshot for index in inside]
     common = set.intersection(*({(t.state, t.event) for t in each.timers.values()} for each in snapshots))
     for state, event in common:
         node = chart.root if state == chart.root.id else chart.nodes.get(state or "")

@@ -104,13 +104,25 @@ class Happenings:
                 {role for ask in snapshot.asks.values() for role in ask.roles} if roles - {SOMEONE} else set()
             )
             for actor in self._actors(roles | asked, snapshot):
-                yield Happening(_sent_label(name, actor), "sent", Event(name, by=actor), now, snapshot)
+                yield Happening(
+                    label=_sent_label(name, actor),
+                    kind="sent",
+                    event=Event(name, by=actor),
+                    now=now,
+                    before=snapshot,
+                )
         for state, ask in snapshot.asks.items():
             if not takers(self.chart.nodes[state], f"answer.{state}"):
                 continue
             for actor in self._actors(set(ask.roles), snapshot):
                 label = f"answer to {state} by {actor.id}"
-                yield Happening(label, "sent", Event("answer", by=actor, ref=ask.id), now, snapshot)
+                yield Happening(
+                    label=label,
+                    kind="sent",
+                    event=Event("answer", by=actor, ref=ask.id),
+                    now=now,
+                    before=snapshot,
+                )
 
     def _actors(self, roles: set[str], snapshot: Snapshot) -> Iterator[Actor]:
         for role in sorted(roles):
@@ -134,7 +146,9 @@ class Happenings:
     def _work(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
         for state, work in snapshot.work.items():
             done = work_done(work.id, work.attempt)
-            yield Happening(f"work of {state} is done", "done", done, now, snapshot)
+            yield Happening(
+                label=f"work of {state} is done", kind="done", event=done, now=now, before=snapshot
+            )
             run = self.chart.nodes[state].model.run
             assert run is not None
             # As if all retries were used up: how often work is tried does not change where it leads.
@@ -143,10 +157,18 @@ class Happenings:
             tired = replace(snapshot, work={**snapshot.work, state: spent_work})
             for code in self.codes[state]:
                 failed = _failed(run, work, code)
-                yield Happening(f"work of {state} fails: {code}", "error", failed, now, tired)
+                yield Happening(
+                    label=f"work of {state} fails: {code}", kind="error", event=failed, now=now, before=tired
+                )
             for counter in self.facts.counters:
                 counted = work_progress(work.id, work.attempt, 0.5, counters={counter: 1})
-                yield Happening(f"work of {state} counts {counter}", "child", counted, now, snapshot)
+                yield Happening(
+                    label=f"work of {state} counts {counter}",
+                    kind="child",
+                    event=counted,
+                    now=now,
+                    before=snapshot,
+                )
 
     def _timers(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
         alike = {(timer.event, timer.state, repr(timer.data)): key for key, timer in snapshot.timers.items()}
@@ -154,7 +176,13 @@ class Happenings:
             timer = snapshot.timers[key]
             if not timer.event.startswith("remind."):
                 label = self._timer_label(timer.event, timer.state)
-                yield Happening(label, "timer", timer_fired(key), max(now, timer.due), snapshot)
+                yield Happening(
+                    label=label,
+                    kind="timer",
+                    event=timer_fired(key),
+                    now=max(now, timer.due),
+                    before=snapshot,
+                )
 
     def _timer_label(self, event: str, state: str | None) -> str:
         kind = event.partition(".")[0]
@@ -182,11 +210,15 @@ class Happenings:
             for after in statuses:
                 if after != before or after == "new":
                     event = child_changed("child", None if before == "new" else before, after)
-                    yield Happening(_child_label(after), "child", event, now, snapshot)
+                    yield Happening(
+                        label=_child_label(after), kind="child", event=event, now=now, before=snapshot
+                    )
                 if together and count > 1 and after != before:
                     counts = {before: -count} | ({} if after is None else {after: count})
                     label = f"all {before} children {'are gone' if after is None else f'become {after}'}"
-                    yield Happening(label, "child", children_changed(counts), now, snapshot)
+                    yield Happening(
+                        label=label, kind="child", event=children_changed(counts), now=now, before=snapshot
+                    )
 
 
 def _failed(run: model.Run, work: OpenWork, code: str) -> Event:

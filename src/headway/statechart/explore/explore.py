@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from headway.codec import Value
 from headway.statechart.chart import Chart, Charted, chart_of
+from headway.statechart.explore.abstraction import MOST_ROWS, Abstraction, Choices
 from headway.statechart.explore.events import AUTOMATIC, Happening, Happenings, Kind, People, distinct_codes
 from headway.statechart.explore.facts import Facts
-from headway.statechart.explore.oracle import MOST_ROWS, Doubling, Oracle
 from headway.statechart.refusal import Code, Refusal
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.draft import NOTHING
@@ -161,8 +161,8 @@ class _Explorer:
         self.watch = watch
         self.facts = Facts(chart)
         # A step that takes every row of a large chart once does not go round in a circle.
-        self.oracle = Oracle(max(MOST_ROWS, 2 * len(chart.model.transitions)))
-        self.chart = Doubling(chart, self.oracle, self.facts).chart()
+        self.choices = Choices(max(MOST_ROWS, 2 * len(chart.model.transitions)))
+        self.chart = Abstraction(chart, self.choices, self.facts).chart()
         self.happenings = Happenings(self.chart, People(self.chart), self.facts)
         self.happenings.codes = {
             state: distinct_codes(self.chart, state, codes) for state, codes in self.happenings.codes.items()
@@ -219,9 +219,9 @@ class _Explorer:
                 self.found.complete = False
                 return
             self.attempts -= 1
-            self.oracle.begin(script)
+            self.choices.begin(script)
             outcome = attempt()
-            scripts.extend(self.oracle.further_scripts())
+            scripts.extend(self.choices.further_scripts())
             if isinstance(outcome, Refusal):
                 self._refused(outcome, label, source)
             elif happening is None or source is None:
@@ -233,22 +233,29 @@ class _Explorer:
         transitions = tuple(each.transition for each in refusal.objections if each.code == "duty")
         if refusal.code not in QUIET or transitions:
             index = None if source is None else source.index
-            names = transitions or tuple(self.rows[row].name for row in self.oracle.fired)
-            guarded = bool(self.oracle.answers)
+            names = transitions or tuple(self.rows[row].name for row in self.choices.fired)
+            guarded = bool(self.choices.answers)
             if refusal.code == "runaway" and guarded:
                 # In truth a guard may say no the next time round, and the step goes on from there.
                 self.found.complete = False
             self.found.denials.append(
-                Denial(index, self._labelled(label), refusal.code, refusal.message, names, guarded)
+                Denial(
+                    source=index,
+                    label=self._labelled(label),
+                    code=refusal.code,
+                    message=refusal.message,
+                    transitions=names,
+                    guarded=guarded,
+                )
             )
 
     def _labelled(self, label: str) -> str:
         """The label, and which guards have to say no for it to go this way."""
-        denied = dict.fromkeys(condition for _, condition, _ in self.oracle.denied)
+        denied = dict.fromkeys(condition for _, condition, _ in self.choices.denied)
         return f"{label} (not {', not '.join(denied)})" if denied else label
 
     def _begun(self, outcome: Step, label: str) -> None:
-        rows = self.oracle.fired
+        rows = self.choices.fired
         self.found.begun.update(rows)
         self._add(outcome, self._labelled(label), BEGINNING, self._watched(rows), edge=None)
 
@@ -256,18 +263,18 @@ class _Explorer:
         return self.watch & {self.rows[row].name for row in rows}
 
     def _stepped(self, outcome: Step, source: Reached, happening: Happening) -> None:
-        rows = tuple(self.oracle.fired)
+        rows = tuple(self.choices.fired)
         names = tuple(row.transition for row in outcome.history if row.transition)
         fired = source.fired | self._watched(rows)
         edge = Edge(
-            source.index,
-            -1,
-            self._labelled(happening.label),
-            happening.kind,
-            rows,
-            names,
-            bool(self.oracle.answers),
-            self._is_doubtful(outcome.snapshot, rows, happening.kind),
+            source=source.index,
+            target=-1,
+            label=self._labelled(happening.label),
+            kind=happening.kind,
+            fired=rows,
+            names=names,
+            guarded=bool(self.choices.answers),
+            doubtful=self._is_doubtful(outcome.snapshot, rows, happening.kind),
         )
         target = self._add(outcome, edge.label, happening.now, fired, edge=edge)
         if target != source.index or rows or names:
@@ -275,7 +282,7 @@ class _Explorer:
 
     def _is_doubtful(self, snapshot: Snapshot, rows: tuple[int, ...], kind: Kind) -> bool:
         """Whether it rests here only because several guards, which may exclude each other, all said no."""
-        denied = self.oracle.denied
+        denied = self.choices.denied
         if not rows and kind in AUTOMATIC:
             return len({condition for _, condition, _ in denied}) > 1
         resting = tuple(node.id for node in self.chart.configuration(snapshot.states))
@@ -290,7 +297,11 @@ class _Explorer:
         index = self.known.setdefault(key, len(self.found.nodes))
         if index == len(self.found.nodes):
             parent = None if edge is None else edge._replace(target=index)
-            self.found.nodes.append(Reached(index, outcome.snapshot, now, fired, label, parent))
+            self.found.nodes.append(
+                Reached(
+                    index=index, snapshot=outcome.snapshot, now=now, fired=fired, label=label, parent=parent
+                )
+            )
         return index
 
     def _pass(self, outcome: Step, label: str, edge: Edge | None) -> None:

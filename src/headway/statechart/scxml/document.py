@@ -8,7 +8,7 @@ from typing import Any
 
 from headway.errors import DefinitionError
 from headway.statechart import model
-from headway.statechart.authoring.terms import Line
+from headway.statechart.authoring.declarations import Line
 from headway.statechart.chart import Chart
 from headway.statechart.scxml.content import actions_of, payload_of, text_value, value_of
 from headway.statechart.scxml.grammar import Problems, check

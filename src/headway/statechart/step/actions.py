@@ -10,7 +10,7 @@ from headway.clock import milliseconds, time_text
 from headway.codec import as_json, encode, require_depth
 from headway.errors import InputError, TooDeepError
 from headway.statechart import model
-from headway.statechart.authoring.terms import Making
+from headway.statechart.authoring.declarations import Making
 from headway.statechart.effects import (
     AddToCounter,
     CancelTimer,
@@ -28,8 +28,8 @@ from headway.statechart.expressions.expressions import (
     parse_or_failing,
     truthy,
 )
-from headway.statechart.marks import HIDDEN
 from headway.statechart.refusal import Veto
+from headway.statechart.sensitive import HIDDEN
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.step.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.types import Mismatch
@@ -58,7 +58,7 @@ def perform(draft: Draft, actions: Iterable[model.Action]) -> None:
     try:
         _run(draft, actions)
     except RecursionError as error:
-        raise Veto("runaway", "actions that call each other without end") from error
+        raise Veto("runaway", "actions call each other without end") from error
     except Fault as fault:
         if not draft.chart.scripted:
             raise Veto("fault", str(fault)) from fault
@@ -138,9 +138,9 @@ def storable(value: Any) -> Any:
     try:
         return as_json(value)
     except TooDeepError as error:
-        raise Veto("context", f"what is kept would be {error}") from error
+        raise Veto("context", f"a value of the context is too deep: {error}") from error
     except InputError as error:
-        raise Fault(f"what is kept is JSON: {error}") from error
+        raise Fault(f"a value of the context must be JSON: {error}") from error
 
 
 def _written(data: Any) -> bytes:
@@ -149,7 +149,7 @@ def _written(data: Any) -> bytes:
         text = encode(data)
         require_depth(text)
     except InputError as error:
-        raise Fault(f"what is sent is {error}") from error
+        raise Fault(f"the data of a message must be JSON: {error}") from error
     return text
 
 
@@ -161,7 +161,7 @@ def _call(draft: Draft, action: model.Call) -> None:
         updates = {}
         for key, value in answer.items():
             if not isinstance(key, str):
-                raise Fault(f"{action.name} answered with keys that are no names")
+                raise Fault(f"{action.name} returned keys that are not strings")
             updates[key] = value if type(value) in STORED else storable(value)
         write(draft, updates)
     else:
@@ -172,13 +172,13 @@ def _actions(name: str, answer: object) -> list[Any]:
     """The actions a function answered with: one, or several; raises Fault for anything else."""
     if isinstance(answer, Making):
         if answer.function is not None:
-            raise Fault(f"{name} answered with a message that needs a function: give it fields instead")
+            raise Fault(f"{name} returned a message that needs a function: give it fields instead")
         return [answer.action(None)]
     if isinstance(answer, (list, tuple)):
         return [action for item in answer for action in _actions(name, item)]
     if type(answer) not in TABLE:
         answered = type(answer).__name__
-        raise Fault(f"{name} answered with {answered}: an action answers with updates or actions")
+        raise Fault(f"{name} returned {answered}: an action returns updates of the context, or actions")
     return [answer]
 
 
@@ -253,7 +253,7 @@ def _send(draft: Draft, action: model.Send) -> None:
     data = payload_of(draft, action.payload)
     _spend(draft, 1 + len(_written(data)) // 100)
     if kind not in SCXML_TYPES:
-        raise Fault(f"no way to send as {_quoted(draft, kind)}", send_id=send_id)
+        raise Fault(f"unknown send type {_quoted(draft, kind)}", send_id=send_id)
     if name is None:
         raise Fault("an event needs a name", send_id=send_id)
     _dispatch(draft, action, target, Event(name, data, ref=send_id))
@@ -306,7 +306,7 @@ def set_timer(
     try:
         due = draft.now + timedelta(milliseconds=wait)
     except OverflowError as error:
-        raise Fault(f"a timer of {wait} ms is beyond the calendar") from error
+        raise Fault(f"a timer of {wait} ms is too long") from error
     effect_id = draft.identify()
     draft.own("timers")[effect_id] = Timer(due=due, event=event, state=state, data=data, sent_as=sent_as)
     draft.effects.append(SetTimer(id=effect_id, timer=effect_id, due=due, event=event, state=state))
@@ -344,7 +344,7 @@ def _foreach(draft: Draft, action: model.ForEach) -> None:
     if not isinstance(items, (list, tuple)):
         raise Fault(f"{action.array} is not a list")
     if len(items) > MOST_ITEMS:
-        raise Fault(f"{action.array} has {len(items)} items; at most {MOST_ITEMS} are gone through")
+        raise Fault(f"{action.array} has {len(items)} items; the limit is {MOST_ITEMS}")
     for index, item in enumerate(tuple(items)):
         _spend(draft, 1 + len(action.actions))
         _loop_variable(draft, action.item, item)
@@ -364,7 +364,7 @@ def _spend(draft: Draft, turns: int) -> None:
     """What one step may cost is bounded: in actions, and in what they write out."""
     draft.turns += turns
     if draft.turns > MOST_TURNS:
-        raise Veto("runaway", f"one step takes more than {MOST_TURNS} turns of loops and messages")
+        raise Veto("runaway", f"one step runs more than {MOST_TURNS} iterations and messages")
 
 
 def _log(draft: Draft, action: model.Log) -> None:
@@ -399,7 +399,7 @@ def _spawn(draft: Draft, action: model.Spawn) -> None:
     contexts = [made] if isinstance(made, Mapping) else made
     if not isinstance(contexts, (list, tuple)) or not all(isinstance(each, Mapping) for each in contexts):
         answered = type(made).__name__
-        raise Fault(f"{action.make} answered with {answered}: it makes one context, or a list of them")
+        raise Fault(f"{action.make} returned {answered}: it must return a context, or a list of contexts")
     if not contexts:
         return
     depth = draft.base.depth + 1
@@ -409,7 +409,7 @@ def _spawn(draft: Draft, action: model.Spawn) -> None:
     children["new"] = children.get("new", 0) + len(contexts)
     most = draft.chart.model.max_children
     if most is not None and sum(children.values()) > most:
-        raise Veto("children", f"{sum(children.values())} children would be more than {most}")
+        raise Veto("children", f"there would be {sum(children.values())} children; the limit is {most}")
     for context in contexts:
         child = draft.identify()
         draft.effects.append(

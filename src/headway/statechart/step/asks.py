@@ -7,15 +7,24 @@ from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
-from headway.codec import replace
+from headway.codec import from_data, replace
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
 from headway.statechart.identity import require_id, same_id
 from headway.statechart.refusal import Veto
-from headway.statechart.snapshot import Actor, Event, OpenAsk
+from headway.statechart.snapshot import (
+    CLAIM,
+    DELEGATE,
+    RELEASE,
+    Actor,
+    AskClaim,
+    AskDelegation,
+    Event,
+    OpenAsk,
+)
 from headway.statechart.step.actions import set_timer
-from headway.statechart.step.claims import answered, is_asked, kept_from
+from headway.statechart.step.authority import answered, is_asked, kept_from
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import kept_from_all
 from headway.statechart.tree import Arc, Node
@@ -40,13 +49,9 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         OpenedAsk(
             id=ask_id,
             ask=ask_id,
-            state=node.id,
             roles=ask.roles,
-            answers=node.answers,
-            form=ask.form,
             deadline=deadline,
-            shows=draft.tell(ask.shows),
-            schema=draft.chart.model.schemas.get(ask.form or ""),
+            **question(draft, node, ask),
         )
     )
     if ask.deadline is not None:
@@ -55,6 +60,17 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         set_timer(draft, ask.remind, f"remind.{node.id}", node.id)
     for index, escalation in enumerate(ask.escalate):
         set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
+
+
+def question(draft: Draft, node: Node, ask: model.Ask) -> dict[str, Any]:
+    """What a state asks, as its effects tell it: the same when it is put anew after an upgrade."""
+    return {
+        "state": node.id,
+        "answers": node.answers,
+        "form": ask.form,
+        "shows": draft.tell(ask.shows),
+        "schema": draft.chart.model.schemas.get(ask.form or ""),
+    }
 
 
 def _remind(draft: Draft, state: str, _data: Any) -> None:
@@ -96,9 +112,9 @@ def hold(draft: Draft, event: Event) -> Event:
     """Somebody takes a question on, gives it back or hands it over; raises Veto when it is not theirs to."""
     state = next((state for state, ask in draft.asks.items() if ask.id == event.ref), None)
     if event.ref is None:
-        raise Veto("reserved", f"{event.name} names the ask it belongs to")
+        raise Veto("reserved", f"{event.name} must name its ask")
     if state is None:
-        raise Veto("late", f"{event.name} belongs to {event.ref}, which is no longer open")
+        raise Veto("late", f"{event.name} came too late: the ask {event.ref} is no longer open")
     _change(draft, state, HOLDING[event.name](draft, state, draft.asks[state], event))
     draft.row(event.name, draft.states, event)
     draft.finished = True
@@ -126,7 +142,7 @@ def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> Non
         raise Veto(*kept)
     must_be_asked(draft, state, ask, actor)
     if is_overdue(draft, state):
-        raise Veto("late", f"{state} could be answered until its deadline, which has passed")
+        raise Veto("late", f"the deadline of {state} has passed")
     objection = kept_from_all(draft, state, actor)
     if objection is not None:
         raise Veto(objection.code, f"{actor.id} cannot answer {state}: {objection.reason}")
@@ -138,22 +154,25 @@ def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
         return
     roles = " or ".join(ask.roles)
     if same_id(ask.delegated_to, actor.id):
-        raise Veto("actor", f"{state} asks {roles}: {actor.id}, to whom it is delegated, has no such role")
+        raise Veto("actor", f"{state} is delegated to {actor.id}, who does not have the role {roles}")
     raise Veto("actor", f"{state} asks {ask.delegated_to or roles}, not {actor.id}")
 
 
 def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     _must_be_theirs(draft, state, ask, event.by)
-    lasts = _said(event, "lasts")
-    if type(lasts) is not int or not 0 < lasts <= LONGEST_CLAIM / MILLISECOND:
-        raise Veto("payload", "ask.claim carries lasts: milliseconds, at most 24 hours")
+    try:
+        lasts = from_data(AskClaim, event.data).lasts
+    except InputError:
+        lasts = 0
+    if not 0 < lasts <= LONGEST_CLAIM / MILLISECOND:
+        raise Veto("payload", "ask.claim needs lasts: a number of milliseconds, at most 24 hours")
     return replace(ask, claimed_by=event.by.id, claimed_until=draft.now + lasts * MILLISECOND)
 
 
 def _release(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     """Whoever holds a question may give it up, even if they cannot answer it: else nobody could."""
     if ask.claimed_by is None and ask.delegated_to is None:
-        raise Veto("illegal", f"nobody has claimed {state}, nor was it delegated")
+        raise Veto("illegal", f"{state} is neither claimed nor delegated")
     holds = same_id(event.by.id, ask.claimed_by) or same_id(event.by.id, ask.delegated_to)
     if not holds and event.by.kind != "system":
         kept = kept_from(state, ask, event.by, draft.now)
@@ -165,7 +184,7 @@ def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     _must_be_theirs(draft, state, ask, event.by)
     to = _recipient(event)
     if same_id(to, event.by.id):
-        raise Veto("payload", f"{to} cannot delegate {state} to {to}")
+        raise Veto("payload", f"{to} cannot delegate {state} to themselves")
     # Nobody knows the roles of who is named here; they are checked when that person answers. The id is known.
     named = Actor(to, "person", frozenset(ask.roles))
     objection = kept_from_all(draft, state, named)
@@ -176,12 +195,12 @@ def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
 
 
 def _recipient(event: Event) -> str:
-    to = _said(event, "to")
     try:
+        to = from_data(AskDelegation, event.data).to
         require_id("the id of a person", to)
     except InputError as error:
-        raise Veto("payload", f"ask.delegate carries to: {error}") from error
-    return str(to)
+        raise Veto("payload", f"ask.delegate needs to, the id of a person: {error}") from error
+    return to
 
 
 def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str) -> tuple[Actor, ...]:
@@ -190,19 +209,18 @@ def _principals(draft: Draft, state: str, ask: OpenAsk, actor: Actor, *, to: str
     earlier = () if kept_from_all(draft, state, asked, alone=True) is None else ask.delegated_by
     principals = tuple(takewhile(lambda each: not same_id(each.id, to), (*earlier, actor)))
     if len(principals) > MOST_PASSED_ON:
-        raise Veto("illegal", f"{state} has been delegated {MOST_PASSED_ON} times: {actor.id} may release it")
+        raise Veto(
+            "illegal",
+            f"{state} was delegated {MOST_PASSED_ON} times: {actor.id} can only answer or release it",
+        )
     return principals
 
 
 HOLDING: dict[str, Callable[[Draft, str, OpenAsk, Event], OpenAsk]] = {
-    "ask.claim": _claim,
-    "ask.release": _release,
-    "ask.delegate": _delegate,
+    CLAIM: _claim,
+    RELEASE: _release,
+    DELEGATE: _delegate,
 }
-
-
-def _said(event: Event, field: str) -> object:
-    return event.data.get(field) if isinstance(event.data, dict) else None
 
 
 def give_back(draft: Draft, arc: Arc, actor: Actor) -> None:

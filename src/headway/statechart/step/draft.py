@@ -11,8 +11,8 @@ from typing import Any
 from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
-from headway.statechart.marks import told_error
 from headway.statechart.refusal import Objection
+from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
 from headway.statechart.tree import Node
 
@@ -104,19 +104,18 @@ class Draft(Scratch):
         """Add a line to the history."""
         sender, secrets = self.event, self.chart.secrets
         self.rows.append(
-            # By position: a struct made from keywords costs five times as much, and this is every step.
             Row(
-                self.seq,
-                len(self.rows),
-                before,
-                self.states,
-                event.name,
-                transition,
-                sender.by.id,
-                self.now,
-                reason or sender.reason,
-                sender.attempt,
-                event.data if secrets is None else secrets.event(event.name, event.data),
+                seq=self.seq,
+                index=len(self.rows),
+                before=before,
+                after=self.states,
+                event=event.name,
+                transition=transition,
+                actor=sender.by.id,
+                at=self.now,
+                reason=reason or sender.reason,
+                attempt=sender.attempt,
+                data=event.data if secrets is None else secrets.event(event.name, event.data),
             )
         )
 
@@ -136,6 +135,7 @@ class Draft(Scratch):
     def snapshot(self) -> Snapshot:
         """The snapshot after the step."""
         base = self.base
+        # By position, in the order of the fields: 21 keywords cost 3.5 microseconds, a third of a step.
         return Snapshot(
             base.chart,
             base.version,
@@ -164,6 +164,7 @@ class Draft(Scratch):
 def draft_of(chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]) -> Draft:
     """The working copy with which a step begins."""
     states = base.states
+    # By position, in the order of the fields: 24 keywords cost a microsecond more, a tenth of a short step.
     return Draft(
         chart,
         base,

@@ -6,9 +6,9 @@ from hashlib import sha256
 
 from headway.codec import fingerprint
 from headway.statechart.identity import same_id
-from headway.statechart.refusal import Code, roles_now
+from headway.statechart.refusal import Code, Obstacle, roles_now
 from headway.statechart.snapshot import Actor, Event
-from headway.statechart.step.claims import Authority, Kept, answering, authorities, plain_role
+from headway.statechart.step.authority import Authority, answering, authorities, plain_role
 from headway.statechart.step.draft import Draft
 from headway.statechart.tree import Arc
 
@@ -24,17 +24,17 @@ def duty_objection(draft: Draft, arc: Arc, event: Event) -> str | None:
     return _chosen(draft, arc, event)[1]
 
 
-def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -> Kept | None:
+def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -> Obstacle | None:
     """Why somebody could not fire a transition, whatever data they send; None when they could."""
     rights = [each for each in authorities(draft, arc, actor) if not alone or len(each.people) == 1]
     reasons = [_objection(draft, arc, authority) for authority in rights]
     if not reasons:
         wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        return Kept("actor", f"{arc.name} is for {wanted}, not for {actor.id}")
-    return None if None in reasons else Kept("duty", reasons[0] or "")
+        return Obstacle("actor", f"{arc.name} needs the role {wanted}, which {actor.id} does not have")
+    return None if None in reasons else Obstacle("duty", reasons[0] or "")
 
 
-def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False) -> Kept | None:
+def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False) -> Obstacle | None:
     """Why somebody can give no answer to a question, by roles and duties; None when they can give one.
 
     `alone` is without the right to stand in for who delegated it.
@@ -44,10 +44,10 @@ def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False
         return None
     known = [each for each in objections if each is not None]
     if not known:
-        return Kept("illegal", f"{state} takes no answer")
+        return Obstacle("illegal", f"no transition of {state} takes an answer")
     code: Code = "duty" if any(each.code == "duty" for each in known) else "actor"
     reasons = dict.fromkeys(each.reason for each in known if each.code == code)
-    return Kept(code, "; ".join(reasons))
+    return Obstacle(code, "; ".join(reasons))
 
 
 def represented(draft: Draft, arc: Arc, event: Event) -> tuple[Actor, ...]:
@@ -73,10 +73,10 @@ def _objection(draft: Draft, arc: Arc, authority: Authority, event: Event | None
     for actor in authority.people:
         said = f"{actor.id} " if actor is authority.people[0] else f"{actor.id}, who delegated it, "
         if arc.model.no_agent and actor.kind != "person":
-            return f"{arc.name} is for people, not for {actor.kind}s"
+            return f"only a person may send {arc.name}; {actor.id} is of kind {actor.kind}"
         for earlier in arc.model.distinct_from:
             if any(same_id(actor.id, who) for who in draft.acted.get(earlier, ())):
-                return f"{said}did {earlier}, and who does {arc.name} must be someone else"
+                return f"{said}sent {earlier}, so someone else must send {arc.name}"
     return _vote_objection(draft, arc, authority, event) if needs_votes(arc) else None
 
 
@@ -85,12 +85,12 @@ def _vote_objection(draft: Draft, arc: Arc, authority: Authority, event: Event |
     voters = voters_of(cast)
     for actor in authority.people:
         if same_id(actor.id, SUBJECT) or any(same_id(actor.id, who) for who in voters):
-            return f"{actor.id} has voted for {arc.name} already"
+            return f"{actor.id} has already voted for {arc.name}"
     if event is not None and cast and cast[SUBJECT] != _subject(event):
-        return f"the votes for {arc.name} so far are for other data"
+        return f"the earlier votes for {arc.name} are for different data"
     slots = _slots(draft, arc, authority)
     if _missing(arc, {**voters, authority.people[0].id: slots}) == _missing(arc, voters):
-        return f"{arc.name} needs no further vote of this kind"
+        return f"{arc.name} needs no more votes from these roles"
     return None
 
 

@@ -1,132 +1,19 @@
-"""What comes back from work and from children: done, failed, so far, or in another status."""
+"""Fencing: an event of a timer, work, an ask or a child is taken only while that is open."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import timedelta
 from typing import Any
 
 from headway.codec import replace
 from headway.errors import InputError, shown
-from headway.statechart import model
-from headway.statechart.effects import Message
 from headway.statechart.refusal import Code, Veto
-from headway.statechart.snapshot import Event, OpenAsk, OpenWork
-from headway.statechart.step.actions import filled
+from headway.statechart.snapshot import Event, OpenAsk
 from headway.statechart.step.asks import ASK_TIMERS, HOLDING, hold, must_be_asked
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.moves import repeat_timer
-from headway.statechart.step.retry import after_error, after_loss, losses_allowed
-from headway.statechart.step.work import start_work
+from headway.statechart.step.work import open_work, work_done, work_failed, work_progress
 from headway.statechart.tree import Node, comes_from_engine
-
-WHOLE = (0, 100)
-
-
-def open_work(draft: Draft, event: Event) -> tuple[str, OpenWork]:
-    """The state and the work an event belongs to; raises Veto when the attempt is over."""
-    for state, work in draft.work.items():
-        if work.id == event.ref:
-            if work.attempt != event.attempt:
-                message = f"attempt {event.attempt} of {work.id} is over; attempt {work.attempt} is under way"
-                raise Veto("stale", message)
-            return state, work
-    raise Veto("stale", f"the work {event.ref} is no longer wanted")
-
-
-def work_done(draft: Draft, event: Event) -> Event:
-    """The work is done: its state hears of it."""
-    state, _ = open_work(draft, event)
-    del draft.own("work")[state]
-    own = draft.chart.nodes[state].model.progress
-    if own is not None:
-        draft.progress = float(own[1])
-    return Event(f"done.work.{state}", event.data)
-
-
-def work_failed(draft: Draft, event: Event) -> Event:
-    """An attempt has failed: another one follows, or the state hears of it."""
-    state, work = open_work(draft, event)
-    run = draft.chart.nodes[state].model.run
-    assert run is not None
-    is_lost, seed = _cause(event) == "lost", draft.base.seed + draft.seq
-    event, code = _failure(run, event)
-    again = after_loss(run, work, seed) if is_lost else after_error(run, work, code, seed)
-    if again is None:
-        del draft.own("work")[state]
-        said = _lost_too_often(run, work, event) if is_lost else event.data
-        return Event(f"error.work.{state}.{code}", said)
-    due = draft.now + timedelta(milliseconds=again.wait)
-    draft.own("work")[state] = replace(again.work, due=due)
-    start_work(draft, work.id, state, run, attempt=again.work.attempt, due=due)
-    draft.row("retry", draft.states, event, reason=again.reason)
-    draft.finished = True
-    return event
-
-
-def _cause(event: Event) -> str | None:
-    """The cause that the engine tells of a failure; None for a failure with a code of its own."""
-    data = event.data if isinstance(event.data, dict) else {}
-    cause = data.get("cause")
-    return cause if "code" not in data and isinstance(cause, str) and cause in CAUSES else None
-
-
-def _lost_too_often(run: model.Run, work: OpenWork, event: Event) -> dict[str, Any]:
-    """What the chart hears of work that has lost its last host; it says how many there were."""
-    most = losses_allowed(run)
-    said = f"its host was lost {work.lost + 1} times, at most {most} are allowed" if most else None
-    return {**event.data, "message": said or event.data.get("message")}
-
-
-def _failure(run: model.Run, event: Event) -> tuple[Event, str]:
-    """The failure as the chart sees it, and its code: the chart's own when only a cause is told."""
-    data = event.data if isinstance(event.data, dict) else {}
-    code, cause = data.get("code"), _cause(event)
-    if cause is not None:
-        code = CAUSES[cause](run)
-        event = replace(event, data={**data, "code": code})
-    if not isinstance(code, str) or not code or "." in code:
-        raise Veto("payload", "work.failed carries a code: a word without dots")
-    return event, code
-
-
-CAUSES: dict[str, Callable[[model.Run], str]] = {
-    "lost": lambda run: run.lost_code,
-    "timeout": lambda run: run.timeout_code,
-}
-
-
-def work_progress(draft: Draft, event: Event) -> Event:
-    """The work has come this far; counters may have moved, and with them what depends on them."""
-    state, _ = open_work(draft, event)
-    data = event.data if isinstance(event.data, dict) else {}
-    fraction, counted = data.get("fraction"), data.get("counters", {})
-    if not isinstance(fraction, (int, float)) or isinstance(fraction, bool) or not 0 <= fraction <= 1:
-        raise Veto("payload", "work.progress carries a fraction from 0 to 1")
-    if not isinstance(counted, dict) or not all(type(amount) is int for amount in counted.values()):
-        raise Veto("payload", "the counters of work.progress are whole numbers to add")
-    if counted:
-        counters = draft.own("counters")
-        for name, amount in counted.items():
-            counters[str(name)] = counters.get(str(name), 0) + amount
-        draft.stirred = True
-    phase = _phase(draft.chart.nodes[state])
-    low, high = phase.model.progress or WHOLE
-    reached = low + (high - low) * float(fraction)
-    # Several pieces of work may share the range of a state around them: none takes back what another did.
-    draft.progress = reached if phase.id == state else max(draft.progress, reached)
-    said = filled(phase.model.says, draft.tellable({**draft.context, **data}))
-    report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
-    report |= {"attempt": event.attempt, "fraction": fraction, "eta_seconds": data.get("eta_seconds")}
-    report["counters"] = {name: draft.counters[name] for name in map(str, counted)}
-    draft.effects.append(Message(id=draft.identify(), kind="live", name="progress", data=report))
-    draft.finished = True
-    return event
-
-
-def _phase(node: Node) -> Node:
-    """The state whose range of progress a state's work moves in: its own, or one around it."""
-    return next((above for above in node.upward if above.model.progress is not None), node)
 
 
 def child_changed(draft: Draft, event: Event) -> Event:
@@ -134,7 +21,7 @@ def child_changed(draft: Draft, event: Event) -> Event:
     data = event.data if isinstance(event.data, dict) else {}
     counts, errors = _counts(data), data.get("errors", 0)
     if not isinstance(errors, int) or isinstance(errors, bool):
-        raise Veto("payload", "child.changed carries a number of errors, which are new or taken back")
+        raise Veto("payload", "the errors of child.changed must be a whole number")
     children = draft.own("children")
     for status, by in counts.items():
         count = children.get(status, 0) + by
@@ -157,10 +44,10 @@ def _counts(data: dict[str, Any]) -> dict[str, int]:
     if counts is not None:
         if isinstance(counts, dict) and all(type(by) is int for by in counts.values()):
             return counts
-        raise Veto("payload", "the counts of child.changed are whole numbers to add")
+        raise Veto("payload", "the counts of child.changed must be whole numbers")
     before, after = data.get("from"), data.get("to")
     if not all(status is None or isinstance(status, str) for status in (before, after)):
-        raise Veto("payload", "child.changed carries the child's status before and after")
+        raise Veto("payload", "child.changed needs the child's status before (from) and after (to)")
     counts = {before or "new": -1}
     if after is not None:
         counts[after] = counts.get(after, 0) + 1
@@ -190,20 +77,20 @@ def admit(draft: Draft) -> Event:
     if event.name in HOLDING:
         return hold(draft, event)
     if comes_from_engine(event.name):
-        raise Veto("reserved", f"{event.name} comes from the engine only, with what it belongs to")
+        raise Veto("reserved", f"only the engine may send {event.name}")
     return event if event.ref is None else _belonging(draft, event)
 
 
 def _check_name(event: Event) -> None:
     if type(event.name) is not str or not event.name:
-        raise InputError(f"an event has a name, not {shown(event.name)}")
+        raise InputError(f"the name of an event must be a string that is not empty, not {shown(event.name)}")
     if len(event.name) > LONGEST_NAME or not event.name.isprintable():
-        raise InputError(f"an event's name is printable and at most {LONGEST_NAME} characters long")
+        raise InputError(f"the name of an event must be printable and have at most {LONGEST_NAME} characters")
 
 
 def _must_be_own(event: Event) -> None:
     if event.by.kind not in OWN_KINDS:
-        raise Veto("actor", f"{event.name} comes from the engine or a worker, not from {event.by.id}")
+        raise Veto("actor", f"only the engine or a worker may send {event.name}, not {event.by.id}")
 
 
 def _timer(draft: Draft, event: Event) -> Event:
@@ -245,7 +132,7 @@ def _to_ask(draft: Draft, event: Event, state: str, ask: OpenAsk) -> Event:
         return replace(event, name=f"answer.{state}")
     if event.name not in node.answers:
         answers = ", ".join(node.answers)
-        raise Veto("illegal", f"{event.name} is no answer to {state}; these are: {answers}")
+        raise Veto("illegal", f"{event.name} is not an answer to {state}; its answers are {answers}")
     return event
 
 
@@ -260,7 +147,7 @@ def _late(draft: Draft, event: Event) -> Event:
             draft.finished = True
             return event
     code: Code = "late" if asked else "stale"
-    raise Veto(code, f"{event.name} answers {event.ref}, which is no longer open")
+    raise Veto(code, f"{event.name} came too late: {event.ref} is no longer open")
 
 
 def _answers(node: Node, event: Event) -> bool:

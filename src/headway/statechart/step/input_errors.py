@@ -8,7 +8,7 @@ from datetime import datetime
 from headway.codec import from_data, to_data
 from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart
-from headway.statechart.marks import told_error
+from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Event, OpenAsk, Snapshot, Timer
 from headway.statechart.tree import HISTORY
 
@@ -26,9 +26,9 @@ def bad_input(
 
 def _wrong(chart: Chart, snapshot: object, event: object, *, now: object, facts: object) -> Iterator[str]:
     if not isinstance(now, datetime):
-        yield f"now is a datetime, not {shown(now)}"
+        yield f"now must be a datetime, not {shown(now)}"
     if not isinstance(facts, Mapping):
-        yield f"facts map names to values, not {shown(facts)}"
+        yield f"facts must map names to values, not {shown(facts)}"
     for value, kind in ((event, Event), (snapshot, Snapshot)):
         if not isinstance(value, kind):
             yield f"not a {kind.__name__}: {shown(value)}"
@@ -42,7 +42,7 @@ def _wrong(chart: Chart, snapshot: object, event: object, *, now: object, facts:
                     yield f"not a {kind.__name__}: {field} is {shown(getattr(value, field))}"
     assert isinstance(snapshot, Snapshot)
     for part in _foreign(chart, snapshot):
-        yield f"the snapshot is none that {chart.name} can have: {part}"
+        yield f"the snapshot does not fit {chart.name}: {part}"
 
 
 def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:

@@ -171,7 +171,7 @@ def _close(draft: Draft, node: Node) -> None:
         draft.effects.append(CancelWork(id=draft.identify(), work=work.id))
     if node.id in draft.asks:
         ask = draft.own("asks").pop(node.id)
-        closed = ClosedAsk(draft.identify(), ask.id, draft.current.name, draft.event.by.id)
+        closed = ClosedAsk(id=draft.identify(), ask=ask.id, event=draft.current.name, by=draft.event.by.id)
         draft.effects.append(closed)
 
 
@@ -327,7 +327,7 @@ def computed_status(draft: Draft) -> Node:
             raise Veto("fault", f"the rule of {node.id} failed: {error}") from error
         if holds:
             return node
-    raise Veto("fault", "no rule computes a status from these facts")
+    raise Veto("fault", "no rule gives a status for these facts")
 
 
 def _compute(draft: Draft, arcs: list[Arc]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from math import inf
 from typing import NamedTuple
 
-from headway.clock import LONGEST
+from headway.clock import LONGEST, backoff
 from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.snapshot import OpenWork
@@ -82,13 +83,10 @@ def _delay_of_loss(policy: model.Retry, count: int, seed: int) -> int:
 
 def delay(policy: model.Retry, failures: int, seed: int) -> int:
     """Milliseconds to wait after the given number of failures: exponential, spread by jitter, capped."""
-    wait = policy.base * policy.factor ** min(failures - 1, 64)
-    if policy.cap is not None:
-        wait = min(wait, policy.cap)
+    cap = inf if policy.cap is None else policy.cap
+    wait = backoff(failures, base=policy.base, cap=cap, factor=policy.factor)
     wait *= 1 + policy.jitter * (2 * unit(seed) - 1)
-    if policy.cap is not None:
-        wait = min(wait, policy.cap)
-    return max(0, round(min(wait, LONGEST)))
+    return max(0, round(min(wait, cap, LONGEST)))
 
 
 def unit(seed: int) -> float:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from headway.codec import replace
 from headway.statechart.expressions.expressions import EvaluationError, Expression, truthy
-from headway.statechart.refusal import Code, No, Objection, roles_now
+from headway.statechart.refusal import Code, No, Objection, Obstacle, roles_now
 from headway.statechart.snapshot import Event
 from headway.statechart.step.asks import is_overdue
-from headway.statechart.step.claims import answered, authorities, held_against
+from headway.statechart.step.authority import answered, authorities, held_against
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import duty_objection, represented
 from headway.statechart.tree import Arc, Node, domain_given
@@ -141,7 +140,7 @@ def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether an event from outside passes what comes before the guards; says why when it does not."""
     if arc.by and not may_fire(draft, arc, event):
         wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        _object(draft, arc, "actor", f"{arc.name} is for {wanted}, not for {_described(event)}")
+        _object(draft, arc, "actor", f"{arc.name} needs the role {wanted}; {_described(event)}")
         return False
     if draft.asks and not _is_open_to(draft, arc, event):
         return False
@@ -163,7 +162,7 @@ def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether the questions that a transition answers are still to be answered, and by this sender."""
     source = arc.source
     if is_overdue(draft, source.id) and any(node is source for node, _ in answered(draft, arc)):
-        _object(draft, arc, "late", f"{source.id} could be answered until its deadline, which has passed")
+        _object(draft, arc, "late", f"the deadline of {source.id} has passed")
         return False
     kept = held_against(draft, arc, event.by)
     if kept is not None:
@@ -172,8 +171,7 @@ def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
 
 
 def _described(event: Event) -> str:
-    roles = ", ".join(sorted(event.by.roles))
-    return f"{event.by.id} ({roles})" if roles else f"{event.by.id} (no role)"
+    return f"{event.by.id} has {', '.join(sorted(event.by.roles)) or 'no role'}"
 
 
 def _fits(draft: Draft, arc: Arc, event: Event, kind: DataType) -> bool:
@@ -187,14 +185,7 @@ def _fits(draft: Draft, arc: Arc, event: Event, kind: DataType) -> bool:
     return True
 
 
-class Denial(NamedTuple):
-    """A guard's no: as it meant it (guard), or because it broke (fault)."""
-
-    code: Code
-    reason: str
-
-
-def verdict(draft: Draft, name: str, guard: object) -> Denial | None:
+def verdict(draft: Draft, name: str, guard: object) -> Obstacle | None:
     """None when a guard says yes; its reason when it says no, or could not say."""
     if isinstance(guard, Expression):
         return _formula_verdict(draft, guard)
@@ -203,21 +194,21 @@ def verdict(draft: Draft, name: str, guard: object) -> Denial | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return Denial("fault", f"{name} failed: {draft.told(error)}")
+        return Obstacle("fault", f"{name} failed: {draft.told(error)}")
     if isinstance(answer, No):
-        return Denial("guard", str(answer.reason))
+        return Obstacle("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]
-    return Denial("guard", f"not so: {said}" if said else f"{name} says no")
+    return Obstacle("guard", f"condition not met: {said}" if said else f"the guard {name} does not hold")
 
 
-def _formula_verdict(draft: Draft, guard: Expression) -> Denial | None:
+def _formula_verdict(draft: Draft, guard: Expression) -> Obstacle | None:
     try:
         holds = truthy(guard.evaluate(draft.view))
     except EvaluationError as error:
         if draft.chart.scripted:
             draft.internal.append(Event("error.execution", {"message": str(error)}))
-        return Denial("fault", str(error))
-    return None if holds else Denial("guard", f"{guard.text} does not hold")
+        return Obstacle("fault", str(error))
+    return None if holds else Obstacle("guard", f"{guard.text} does not hold")
 
 
 def _object(draft: Draft, arc: Arc, code: Code, reason: str, *, guard: str = "") -> None:

@@ -132,7 +132,7 @@ def _step(
 def in_utc(now: datetime) -> datetime:
     """The time in UTC, in which adding hours means what it says; raises InputError for one without a zone."""
     if now.tzinfo is None:
-        raise InputError("now must say its time zone: use datetime.now(UTC)")
+        raise InputError("now needs a time zone: use datetime.now(UTC)")
     return now.astimezone(UTC)
 
 
@@ -197,7 +197,7 @@ def settle(draft: Draft) -> bool:
     chart, count, untaken = draft.chart, 0, 0
     while not draft.ended:
         if len(draft.internal) + len(draft.external) > MOST_QUEUED:
-            raise Veto("runaway", f"more than {MOST_QUEUED} events wait inside one step")
+            raise Veto("runaway", f"more than {MOST_QUEUED} events are queued in one step")
         arcs = select_eventless(draft) if chart.eventless else []
         event = draft.current
         if not arcs:
@@ -212,7 +212,7 @@ def settle(draft: Draft) -> bool:
         if arcs:
             count += 1
             if count > MOST_MICROSTEPS:
-                said = f"more than {MOST_MICROSTEPS} transitions follow from {draft.event.name}"
+                said = f"{draft.event.name} leads to more than {MOST_MICROSTEPS} transitions"
                 raise Veto("runaway", said)
             microstep(draft, arcs, event)
         else:
@@ -220,7 +220,7 @@ def settle(draft: Draft) -> bool:
             if untaken > MOST_UNTAKEN:
                 raise Veto(
                     "runaway",
-                    f"more than {MOST_UNTAKEN} events that nobody takes follow from {draft.event.name}",
+                    f"{draft.event.name} leads to more than {MOST_UNTAKEN} events that no transition takes",
                 )
     return bool(count)
 
@@ -249,7 +249,7 @@ def _require_shallow(context: Mapping[str, Any], before: Mapping[str, Any]) -> N
         try:
             require_depth(encode(value), DEEPEST - 1)
         except InputError as error:
-            raise Veto("context", f"{name} would be {error}") from error
+            raise Veto("context", f"{name} is too deep: {error}") from error
 
 
 def _report(draft: Draft) -> None:
@@ -259,7 +259,9 @@ def _report(draft: Draft) -> None:
     errors = draft.counters.get("errors", 0) - base.counters.get("errors", 0)
     if before != after or errors:
         parent = base.parent or ""
-        draft.effects.append(ReportToParent(draft.identify(), parent, before, after, errors))
+        draft.effects.append(
+            ReportToParent(id=draft.identify(), parent=parent, before=before, after=after, errors=errors)
+        )
 
 
 def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
@@ -299,5 +301,5 @@ def first_context(chart: Chart, context: object) -> dict[str, Any]:
         return {}
     kept = as_json(context)
     if not isinstance(kept, dict):
-        raise InputError("a context maps names to values")
+        raise InputError("a context must map names to values")
     return kept

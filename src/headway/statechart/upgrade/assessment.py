@@ -16,7 +16,7 @@ from headway.statechart.snapshot import SYSTEM, Actor, OpenAsk, Snapshot, Timer
 from headway.statechart.step.draft import NOTHING
 from headway.statechart.step.step import Step
 from headway.statechart.tree import Arc
-from headway.statechart.upgrade.remap import Gap, remap
+from headway.statechart.upgrade.instance import UpgradeGap, upgrade_snapshot
 from headway.statechart.validation.contents import TAKEN
 
 
@@ -103,8 +103,10 @@ def outlook(
     reason: str | None = None,
 ) -> Outlook:
     """Try an upgrade; what could move before and could not afterwards would be stranded."""
-    moved = remap(old, new, snapshot, now, born=born, facts=facts, acted=acted, by=by, reason=reason)
-    if isinstance(moved, Gap):
+    moved = upgrade_snapshot(
+        old, new, snapshot, now, born=born, facts=facts, acted=acted, by=by, reason=reason
+    )
+    if isinstance(moved, UpgradeGap):
         return Outlook("rule", problems=moved.problems)
     after = moved.snapshot
     if _is_stuck(new, after, now, facts) and not _is_stuck(old, snapshot, now, facts):

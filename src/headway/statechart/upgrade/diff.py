@@ -7,11 +7,13 @@ from typing import Any, Literal, NamedTuple
 
 from headway.clock import spell
 from headway.codec import Value
+from headway.errors import ExpressionError
 from headway.statechart import model
-from headway.statechart.chart import Chart
+from headway.statechart.chart import Chart, all_actions
 from headway.statechart.drawings import labels
+from headway.statechart.expressions.parser import Literal as LiteralNode
+from headway.statechart.expressions.parser import Name, Path, parse_node, walk
 from headway.statechart.tree import HISTORY
-from headway.statechart.upgrade.child_statuses import counted_in_vain, spawns
 from headway.statechart.upgrade.renaming import Renaming
 from headway.statechart.validation.contents import field_names
 
@@ -71,7 +73,7 @@ def differences(old: Chart, new: Chart, parents: Iterable[Chart] = ()) -> list[D
 
 
 def _counted(pair: Pair, parent: Chart) -> Found:
-    for status in counted_in_vain(parent, pair.old, pair.new):
+    for status in lost_child_statuses(parent, pair.old, pair.new):
         said = f"{parent.name} v{parent.version} counts children.{status}"
         because = f"first bring {parent.name} to a version that counts what they are then"
         yield Difference("state", "removed", status, said, "rule", because)
@@ -358,3 +360,46 @@ def _plain(value: object) -> str:
 
 
 COMPARISONS: tuple[Callable[[Pair], Found], ...] = (_states, _rows, _facts, _context, _settings)
+
+
+def spawns(parent: Chart, child: str) -> bool:
+    """Whether a chart says that it has children of this name."""
+    return any(isinstance(do, model.Spawn) and do.chart == child for do in all_actions(parent.model))
+
+
+def lost_child_statuses(parent: Chart, old: Chart, new: Chart) -> tuple[str, ...]:
+    """The statuses that a parent asks for by name, and that its children lose with a new version of theirs.
+
+    None when it asks for one that is new with that version: it was made for both. What functions ask for
+    cannot be seen.
+    """
+    before, after = ({node.id for node in chart.root.children} for chart in (old, new))
+    if before <= after:
+        return ()
+    counted = {name for text in _conditions(parent.model) for name in _named_children(text)}
+    return () if counted & (after - before) else tuple(sorted(counted & (before - after)))
+
+
+def _conditions(whole: model.Model) -> Iterator[str]:
+    for state in whole.states:
+        if state.where is not None:
+            yield state.where
+    for row in whole.transitions:
+        for condition in (*row.when, row.after):
+            if isinstance(condition, model.Formula):
+                yield condition.text
+    for action in all_actions(whole):
+        if isinstance(action, model.If):
+            yield from (branch.when for branch in action.branches if branch.when is not None)
+
+
+def _named_children(text: str) -> Iterator[str]:
+    try:
+        parts = list(walk(parse_node(text)))
+    except ExpressionError:
+        return
+    for part in parts:
+        if isinstance(part, Path) and isinstance(part.start, Name) and part.start.name == "children":
+            first = part.steps[0]
+            if isinstance(first, LiteralNode):
+                yield str(first.value)

@@ -7,7 +7,7 @@ from typing import Any
 
 from headway.statechart import model
 from headway.statechart.expressions.expressions import ExpressionError, parse, parse_location
-from headway.statechart.validation.subject import ACTIONS, Found, Subject
+from headway.statechart.validation.model_index import ACTIONS, Found, ModelIndex
 
 DEEPEST_ACTIONS = 32
 MOST_SHAPES = 100
@@ -19,30 +19,30 @@ TAKEN = frozenset(
 Texts = tuple[str | None, ...]
 
 
-def context(subject: Subject) -> Found:
+def context(index: ModelIndex) -> Found:
     """A context is an object, and none of its fields is mistaken for something of the engine's."""
-    name = subject.whole.context
-    if name is None or not subject.native:
+    name = index.whole.context
+    if name is None or not index.native:
         return
-    for shape in _shapes(subject.whole.schemas.get(name)):
+    for shape in _shapes(index.whole.schemas.get(name)):
         kind = shape.get("type")
         if isinstance(kind, str) and kind != "object":
             yield "", f"the context {name} holds no fields: it is of the type {kind}"
         fields = shape.get("properties")
         for field in sorted(TAKEN.intersection(fields) if isinstance(fields, Mapping) else ()):
-            yield "", f"the field {field} of the context has a name of the engine's own: choose another"
+            yield "", f"the name of the context field {field} is reserved for the engine: choose another"
 
 
-def templates(subject: Subject, fields: frozenset[str]) -> Found:
+def templates(index: ModelIndex, fields: frozenset[str]) -> Found:
     """Texts with a `{field}` that the context never has: it would be filled with nothing."""
-    for place, word, template in _templates(subject):
+    for place, word, template in _templates(index):
         for field in dict.fromkeys(model.FIELD.findall(template)):
             if field not in fields and field != "instance":
                 yield place, f"{word} is {template!r}: the context has no field {field}"
 
 
-def _templates(subject: Subject) -> Iterator[tuple[str, str, str]]:
-    whole = subject.whole
+def _templates(index: ModelIndex) -> Iterator[tuple[str, str, str]]:
+    whole = index.whole
     yield "", "the owner", whole.owner
     yield from (("", f"the key of the fact {fact.name}", fact.key) for fact in whole.facts)
     for state in whole.states:
@@ -52,7 +52,7 @@ def _templates(subject: Subject) -> Iterator[tuple[str, str, str]]:
             for word, limit in (("concurrency", run.concurrency), ("rate", run.rate)):
                 if limit is not None:
                     yield state.id, f"the {word} of {state.id}", f"{limit.key}{limit.most}"
-    for place, action in deep_actions(subject):
+    for place, action in deep_actions(index):
         if isinstance(action, (model.Add, model.PutRecord)):
             yield place, "a key", action.key
         elif isinstance(action, model.Publish):
@@ -87,40 +87,40 @@ def _shapes(schema: object) -> list[Mapping[str, Any]]:
     return found
 
 
-def expressions(subject: Subject) -> Found:
+def expressions(index: ModelIndex) -> Found:
     """Expressions and places that are none."""
-    if not subject.native:
+    if not index.native:
         return
-    for place, text in _texts(subject):
+    for place, text in _texts(index):
         try:
             parse(text)
         except ExpressionError as error:
-            yield place, f"{text!r} is no expression: {error}"
-    for place, action in deep_actions(subject):
+            yield place, f"{text!r} is not an expression: {error}"
+    for place, action in deep_actions(index):
         for location in PLACES.get(type(action), _none)(action):
             try:
                 parse_location(location or "")
             except ExpressionError as error:
-                yield place, f"{location!r} is no place to write to: {error}"
+                yield place, f"{location!r} cannot be assigned to: {error}"
 
 
-def _texts(subject: Subject) -> Iterator[tuple[str, str]]:
-    for state in subject.whole.states:
+def _texts(index: ModelIndex) -> Iterator[tuple[str, str]]:
+    for state in index.whole.states:
         if state.where is not None:
             yield state.id, state.where
-    for row in subject.whole.transitions:
+    for row in index.whole.transitions:
         for condition in (*row.when, row.after):
             if isinstance(condition, model.Formula):
                 yield f"{row.name}@{row.source}", condition.text
-    for place, action in deep_actions(subject):
+    for place, action in deep_actions(index):
         for text in TEXTS.get(type(action), _none)(action):
             if text is not None:
                 yield place, text
 
 
-def deep_actions(subject: Subject) -> Iterator[tuple[str, model.Action]]:
+def deep_actions(index: ModelIndex) -> Iterator[tuple[str, model.Action]]:
     """All actions, those inside others too, each with its place."""
-    for place, block in subject.blocks():
+    for place, block in index.blocks():
         level = list(block)
         for _ in range(DEEPEST_ACTIONS):
             yield from ((place, action) for action in level)
@@ -167,9 +167,9 @@ PLACES: dict[type, Callable[[Any], Texts]] = {
 """The places an action writes to."""
 
 
-def actions(subject: Subject) -> Found:
+def actions(index: ModelIndex) -> Found:
     """What is no action, and actions nested too deep."""
-    for place, block in subject.blocks():
+    for place, block in index.blocks():
         yield from _nesting(place, block)
 
 

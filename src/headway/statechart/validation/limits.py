@@ -8,16 +8,16 @@ from typing import Any
 from headway.clock import LONGEST
 from headway.statechart import model
 from headway.statechart.validation import contents
-from headway.statechart.validation.subject import LEAVES, Found, Subject, kind_name
+from headway.statechart.validation.model_index import LEAVES, Found, ModelIndex, kind_name
 
 WHOLE = 100
 STEEPEST = 100
 
 
-def numbers(subject: Subject) -> Found:
+def numbers(index: ModelIndex) -> Found:
     """Numbers that lie outside what they count."""
-    yield from _settings(subject.whole)
-    for state in subject.whole.states:
+    yield from _settings(index.whole)
+    for state in index.whole.states:
         if state.run is not None:
             yield from _run_limits(state.id, state.run)
             yield from _shared_limits(state.id, state.run)
@@ -25,25 +25,25 @@ def numbers(subject: Subject) -> Found:
             yield from _ask_limits(state.id, state.ask)
         low, high = state.progress or (0, WHOLE)
         if not 0 <= low <= high <= WHOLE:
-            yield state.id, f"{state.id} has progress {state.progress}: it is a range within 0 to 100"
+            yield state.id, f"{state.id} has progress {state.progress}: it must be a range within 0 to 100"
         if state.kind in LEAVES - {"atomic"} and (state.run or state.ask):
-            yield state.id, f"{state.id} is {kind_name(state.kind)}: nothing runs in it and nobody is asked"
+            yield state.id, f"{state.id} is {kind_name(state.kind)} and cannot have run= or ask="
 
 
 def _settings(whole: model.Model) -> Found:
     if whole.version < 1:
-        yield "", f"the version is a whole number from 1 on, not {whole.version}"
+        yield "", f"the version must be a whole number of at least 1, not {whole.version}"
     for word, number in (("max_depth", whole.max_depth), ("max_children", whole.max_children)):
         if number is not None and number < 0:
-            yield "", f"{word}= is at least 0, not {number}"
+            yield "", f"{word}= must be at least 0, not {number}"
     for role, number in whole.staff.items():
         if number < 0:
             yield "", f"staff= counts people: {role} cannot be {number}"
 
 
-def durations(subject: Subject) -> Found:
+def durations(index: ModelIndex) -> Found:
     """Times that a calendar can hold: a document from outside may say anything."""
-    for state in subject.whole.states:
+    for state in index.whole.states:
         run, ask = state.run, state.ask
         given = [] if run is None else [run.timeout, run.heartbeat, run.lease]
         given += [] if run is None else [time for policy in run.retry for time in (policy.base, policy.cap)]
@@ -51,21 +51,27 @@ def durations(subject: Subject) -> Found:
         given += [] if ask is None else [ask.deadline, ask.remind, *(each.after for each in ask.escalate)]
         for time in given:
             if time is not None and not 0 <= time <= LONGEST:
-                yield state.id, f"{state.id} has a time of {time} ms: it lies between 0 and 100 years"
-    for row in subject.whole.transitions:
+                yield state.id, f"{state.id} has a time of {time} ms: it must be between 0 and 100 years"
+    for row in index.whole.transitions:
         if isinstance(row.after, int) and not (row.repeats <= row.after <= LONGEST):
-            yield f"{row.name}@{row.source}", f"{row.name} comes after {row.after} ms: too soon or too late"
+            yield (
+                f"{row.name}@{row.source}",
+                f"{row.name} has a delay of {row.after} ms, which is too short or too long",
+            )
         if row.after is not None and not (row.events and row.events[0].startswith("after.")):
-            yield f"{row.name}@{row.source}", f"{row.name} has a delay, but waits for {', '.join(row.events)}"
+            yield (
+                f"{row.name}@{row.source}",
+                f"{row.name} has a delay and waits for {', '.join(row.events)}: use one of them",
+            )
 
 
-def timers(subject: Subject) -> Found:
+def timers(index: ModelIndex) -> Found:
     """Timers that come as one event: each of them would fire the rows of all."""
     seen: set[tuple[str, str]] = set()
-    for row in subject.whole.transitions if subject.native else ():
+    for row in index.whole.transitions if index.native else ():
         for event in row.events if row.after is not None else ():
             if (row.source, event) in seen:
-                yield f"{row.name}@{row.source}", f"two timers of {row.source} come as {event}"
+                yield f"{row.name}@{row.source}", f"two timers of {row.source} send {event}"
             seen.add((row.source, event))
 
 
@@ -77,12 +83,15 @@ def _run_limits(place: str, run: model.Run) -> Found:
     codes = (*run.errors, run.timeout_code, run.lost_code, *(code for each in run.retry for code in each.on))
     for code in dict.fromkeys(codes):
         if not code or "." in code:
-            yield place, f"{place}: {code!r} is no error code (a word without dots)"
+            yield place, f"{place}: {code!r} is not an error code (one word without dots)"
     if run.lost is not None and not 0 <= run.lost <= model.LARGEST_LIMIT:
-        yield place, f"{place} may be lost {run.lost} times: it lies between 0 and {model.LARGEST_LIMIT:,}"
+        yield place, f"{place} has lost={run.lost}: it must be between 0 and {model.LARGEST_LIMIT:,}"
     for policy in run.retry:
         if policy.times is not None and policy.times < 0:
-            yield place, f"{place} retries {policy.times} times: a whole number, or None for ever"
+            yield (
+                place,
+                f"{place} retries {policy.times} times: it must be a whole number, or None for no limit",
+            )
         if not 0 <= policy.jitter <= 1 or not 1 <= policy.factor <= STEEPEST:
             yield place, f"{place} retries with jitter outside 0 to 1, or a factor outside 1 to {STEEPEST}"
     general = [index for index, policy in enumerate(run.retry) if not policy.on]
@@ -95,18 +104,21 @@ def _shared_limits(place: str, run: model.Run) -> Found:
         if limit is None:
             continue
         if not limit.key:
-            yield place, f"{place} has a {word} limit without a key: say of= what"
+            yield place, f"{place} has a {word} limit without a key: give it of="
         if isinstance(limit.most, str) and not model.FIELD.fullmatch(limit.most):
-            yield place, f"{place} has a {word} limit of {limit.most!r}: a number, or one field as {{field}}"
+            yield (
+                place,
+                f"{place} has a {word} limit of {limit.most!r}: use a number, or one field as {{field}}",
+            )
         if isinstance(limit.most, int) and not 1 <= limit.most <= model.LARGEST_LIMIT:
             yield (
                 place,
-                f"{place} has a {word} limit of {limit.most}: it lies between 1 and {model.LARGEST_LIMIT:,}",
+                f"{place} has a {word} limit of {limit.most}: use 1 to {model.LARGEST_LIMIT:,}",
             )
     if run.concurrency is not None and run.concurrency.per is not None:
-        yield place, f"{place} limits how much runs at once, which has no per=: for that there is rate="
+        yield place, f"{place} has concurrency= with per=: use rate= for a limit per time"
     if run.rate is not None and not run.rate.per:
-        yield place, f"{place} has a rate without a time: say per= how long"
+        yield place, f"{place} has a rate limit without a time: give it per="
     if run.affinity == "":
         yield place, f"{place} has an affinity without a key"
 
@@ -125,15 +137,15 @@ Words = tuple[tuple[str, str | None], ...]
 """Names, each with what it is the name of; None is no name, and may be left out."""
 
 
-def names(subject: Subject) -> Found:
+def names(index: ModelIndex) -> Found:
     """Everything that has a name has one that is not empty; states and events are checked by themselves."""
-    for place, what, name in _all(subject):
+    for place, what, name in _all(index):
         if name == "":
             yield place, f"the name of {what} is empty"
 
 
-def _all(subject: Subject) -> Iterator[tuple[str, str, str | None]]:
-    whole = subject.whole
+def _all(index: ModelIndex) -> Iterator[tuple[str, str, str | None]]:
+    whole = index.whole
     yield "", "the chart", whole.name
     yield "", "the type of the context", whole.context
     yield from (("", "a fact", fact.name) for fact in whole.facts)
@@ -144,7 +156,7 @@ def _all(subject: Subject) -> Iterator[tuple[str, str, str | None]]:
     for row in whole.transitions:
         place = f"{row.name}@{row.source}"
         yield from ((place, what, name) for what, name in _of_row(row))
-    for place, action in contents.deep_actions(subject):
+    for place, action in contents.deep_actions(index):
         for what, name in NAMES.get(type(action), _none)(action):
             yield place, what, name
 

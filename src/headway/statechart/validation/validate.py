@@ -9,10 +9,10 @@ from itertools import islice
 
 from headway.errors import DefinitionProblem
 from headway.statechart import model
-from headway.statechart.authoring.terms import Line
+from headway.statechart.authoring.declarations import Line
 from headway.statechart.tree import HISTORY, comes_from_engine
 from headway.statechart.validation import contents, limits
-from headway.statechart.validation.subject import LEAVES, Found, Subject, comes_from_people, kind_name
+from headway.statechart.validation.model_index import LEAVES, Found, ModelIndex, comes_from_people, kind_name
 
 MOST_PROBLEMS = 100
 MOST_COMPARED, LONGEST_COMPARED = 500, 40
@@ -35,57 +35,57 @@ def problems_of(
     children: dict[str, list[model.State]] = {}
     for state in whole.states:
         children.setdefault(state.parent or model.ROOT, []).append(state)
-    subject = Subject(whole, {state.id: state for state in whole.states}, children)
+    index = ModelIndex(whole, {state.id: state for state in whole.states}, children)
     found: list[tuple[str, str]] = []
     for check in CHECKS:
-        found += islice(check(subject), MOST_PROBLEMS - len(found))
+        found += islice(check(index), MOST_PROBLEMS - len(found))
         if found and check in DECISIVE:
             break
     fields = contents.field_names(context)
     if fields is not None:
-        found += islice(contents.templates(subject, fields), MOST_PROBLEMS)
+        found += islice(contents.templates(index, fields), MOST_PROBLEMS)
     return [DefinitionProblem(message, *lines.get(place, first)) for place, message in found]
 
 
-def _has_states(subject: Subject) -> Found:
-    if not subject.whole.states:
-        yield "", f"{subject.whole.name} has no states"
+def _has_states(index: ModelIndex) -> Found:
+    if not index.whole.states:
+        yield "", f"{index.whole.name} has no states"
 
 
-def _tree(subject: Subject) -> Found:
+def _tree(index: ModelIndex) -> Found:
     """Parents come before their children, names are unique: the order the tables are built in."""
     depth = {model.ROOT: 0}
     seen: set[str] = set()
-    for state in subject.whole.states:
+    for state in index.whole.states:
         if state.id in seen:
             yield state.id, f"two states are called {state.id}"
         seen.add(state.id)
-        if not (_STATE_NAME if subject.native else _SCXML_NAME).fullmatch(state.id):
-            yield state.id, f"{state.id!r} is no name for a state (no spaces, none of . / , ; | * @)"
+        if not (_STATE_NAME if index.native else _SCXML_NAME).fullmatch(state.id):
+            yield state.id, f"{state.id!r} is not a valid name for a state (no spaces, none of . / , ; | * @)"
         parent = state.parent or model.ROOT
         if parent not in depth:
-            yield state.id, f"{state.id} stands before its parent {parent}, or that does not exist"
+            yield state.id, f"{state.id} is listed before its parent {parent}, or {parent} does not exist"
             continue
         depth.setdefault(state.id, depth[parent] + 1)
         if depth[state.id] > DEEPEST_STATES:
-            yield state.id, f"{state.id} lies deeper than {DEEPEST_STATES} levels"
+            yield state.id, f"{state.id} is nested more than {DEEPEST_STATES} levels deep"
 
 
-def _document_order(subject: Subject) -> Found:
+def _document_order(index: ModelIndex) -> Found:
     """A state's descendants follow it directly: only then is a subtree a range of positions."""
     stack: list[str] = []
-    for state in subject.whole.states:
+    for state in index.whole.states:
         while stack and stack[-1] != state.parent:
             stack.pop()
         if state.parent is not None and not stack:
-            yield state.id, f"{state.id} does not stand with the other children of {state.parent}"
+            yield state.id, f"{state.id} is not listed with the other children of {state.parent}"
             return
         stack.append(state.id)
 
 
-def _kinds(subject: Subject) -> Found:
-    for state in subject.whole.states:
-        children = subject.children.get(state.id, [])
+def _kinds(index: ModelIndex) -> Found:
+    for state in index.whole.states:
+        children = index.children.get(state.id, [])
         real = [child for child in children if child.kind not in HISTORY]
         if children and state.kind in LEAVES:
             yield state.id, f"{state.id} is {kind_name(state.kind)} and cannot have children"
@@ -97,107 +97,110 @@ def _kinds(subject: Subject) -> Found:
             yield state.id, f"{state.id} is a history state and needs a state around it"
 
 
-def _initial(subject: Subject) -> Found:
-    whole = subject.whole
-    if whole.computed is None and subject.native and len(whole.initial) != 1:
-        said = "several states say" if whole.initial else "no outermost state says"
-        yield (whole.initial or ("",))[-1], f"{said} initial=True: a life begins in exactly one"
+def _initial(index: ModelIndex) -> Found:
+    whole = index.whole
+    if whole.computed is None and index.native and len(whole.initial) != 1:
+        said = "several outermost states have" if whole.initial else "no outermost state has"
+        yield (whole.initial or ("",))[-1], f"{said} initial=True: exactly one must have it"
     for name in whole.initial:
-        yield from _known(subject, "", name, "the first state")
-    if not subject.native:
-        yield from _orthogonal(subject, "", "the start", whole.initial)
+        yield from _known(index, "", name, "the first state")
+    if not index.native:
+        yield from _orthogonal(index, "", "the start", whole.initial)
         for state in whole.states:
-            yield from _orthogonal(subject, state.id, f"the start of {state.id}", state.initial)
+            yield from _orthogonal(index, state.id, f"the start of {state.id}", state.initial)
     for state in whole.states:
         for name in state.initial:
-            yield from _known(subject, state.id, name, f"the first state of {state.id}")
-            if not _lies_in(subject, name, state.parent if state.kind in HISTORY else state.id):
-                yield state.id, f"{name} cannot be first in {state.id}: it lies elsewhere"
-            first = subject.states.get(name)
+            yield from _known(index, state.id, name, f"the first state of {state.id}")
+            if not _lies_in(index, name, state.parent if state.kind in HISTORY else state.id):
+                yield state.id, f"{name} cannot be the initial state of {state.id}: it is not inside it"
+            first = index.states.get(name)
             if state.kind in HISTORY and first is not None and first.kind in HISTORY:
-                yield state.id, f"{state.id} leads to {name}, which remembers nothing either: name a state"
-        firsts = [name for name in state.initial if name in subject.states]
-        if subject.native and state.kind == "compound" and len(firsts) > 1:
+                yield (
+                    state.id,
+                    f"the default of {state.id} is {name}, which is a history state too: name another state",
+                )
+        firsts = [name for name in state.initial if name in index.states]
+        if index.native and state.kind == "compound" and len(firsts) > 1:
             yield state.id, f"{' and '.join(firsts)} both say initial=True in {state.id}"
 
 
-def _lies_in(subject: Subject, name: str, around: str | None) -> bool:
-    state = subject.states.get(name)
+def _lies_in(index: ModelIndex, name: str, around: str | None) -> bool:
+    state = index.states.get(name)
     while state is not None and state.parent is not None:
         if state.parent == around:
             return True
-        state = subject.states.get(state.parent)
+        state = index.states.get(state.parent)
     return state is None or around is None
 
 
-def _known(subject: Subject, place: str, name: str, role: str) -> Found:
-    if name not in subject.states:
-        yield place, f"{role} is {name!r}, which does not exist{suggestion(name, subject.states)}"
+def _known(index: ModelIndex, place: str, name: str, role: str) -> Found:
+    if name not in index.states:
+        yield place, f"{role} is {name!r}, which does not exist{suggestion(name, index.states)}"
 
 
-def _transitions(subject: Subject) -> Found:
-    for row in subject.whole.transitions:
+def _transitions(index: ModelIndex) -> Found:
+    for row in index.whole.transitions:
         place = f"{row.name}@{row.source}"
-        yield from _ends(subject, place, row)
+        yield from _ends(index, place, row)
         if row.excludes and row.source != model.ROOT:
-            yield place, f"{row.name} has but=, which goes with any_live only"
+            yield place, f"{row.name} has but=, which only any_live takes"
         if len(row.targets) > 1:
-            yield from _orthogonal(subject, place, row.name, row.targets)
+            yield from _orthogonal(index, place, row.name, row.targets)
         for event in row.events:
             if not _EVENT_NAME.fullmatch(event):
-                yield place, f"{event!r} is no name for an event"
-        if subject.native:
-            yield from _own_events(subject, place, row)
+                yield place, f"{event!r} is not a valid name for an event"
+        if index.native:
+            yield from _own_events(index, place, row)
 
 
-def _ends(subject: Subject, place: str, row: model.Transition) -> Found:
+def _ends(index: ModelIndex, place: str, row: model.Transition) -> Found:
     if row.source != model.ROOT:
-        yield from _known(subject, place, row.source, f"the source of {row.name}")
+        yield from _known(index, place, row.source, f"the source of {row.name}")
     for target in (*row.targets, *row.lands, *row.excludes):
-        yield from _known(subject, place, target, f"a state of {row.name}")
-    source = subject.states.get(row.source)
+        yield from _known(index, place, target, f"a state of {row.name}")
+    source = index.states.get(row.source)
     if source is not None and source.kind in HISTORY:
-        yield place, f"{row.name} leaves the history state {source.id}, in which nothing ever is"
+        yield place, f"{row.name} leaves the history state {source.id}, which is never active"
     if source is not None and source.kind == "final":
         yield place, f"{row.name} leaves {source.id}, which is final"
 
 
-def _orthogonal(subject: Subject, place: str, role: str, targets: tuple[str, ...]) -> Found:
+def _orthogonal(index: ModelIndex, place: str, role: str, targets: tuple[str, ...]) -> Found:
     """Several targets are active together only in different regions of a parallel state."""
-    paths = [_path(subject, target) for target in targets if target in subject.states]
+    paths = [_path(index, target) for target in targets if target in index.states]
     for position, one in enumerate(paths):
         for other in paths[position + 1 :]:
             shared = [name for name in one if name in other]
-            around = subject.states[shared[0]].kind if shared else "compound"
+            around = index.states[shared[0]].kind if shared else "compound"
             if around != "parallel":
                 yield place, f"{role} goes to {one[0]} and {other[0]}, which cannot be active together"
 
 
-def _path(subject: Subject, name: str) -> list[str]:
-    path, state = [], subject.states.get(name)
+def _path(index: ModelIndex, name: str) -> list[str]:
+    path, state = [], index.states.get(name)
     while state is not None:
         path.append(state.id)
-        state = subject.states.get(state.parent or "")
+        state = index.states.get(state.parent or "")
     return path
 
 
-def _own_events(subject: Subject, place: str, row: model.Transition) -> Found:
+def _own_events(index: ModelIndex, place: str, row: model.Transition) -> Found:
     for event in row.events:
         first, _, rest = event.partition(".")
         if event in {"timer", "work.done", "work.failed", "work.progress"}:
-            yield place, f"{row.name}: the event {event} is the engine's own"
+            yield place, f"{row.name}: the event {event} is reserved for the engine"
         elif first == "after" and row.after is not None:
             continue
-        elif comes_from_engine(event) and event != "child.changed" and not _promised(subject, event):
+        elif comes_from_engine(event) and event != "child.changed" and not _promised(index, event):
             yield place, f"{row.name} waits for {event}, which never comes: {_why_never(first, rest)}"
-    if row.lands and subject.whole.computed is None:
+    if row.lands and index.whole.computed is None:
         yield place, f"{row.name} uses .computes(), which is for charts with computed="
 
 
-def _promised(subject: Subject, event: str) -> bool:
+def _promised(index: ModelIndex, event: str) -> bool:
     first, _, rest = event.partition(".")
     kind, _, name = rest.partition(".")
-    state = subject.states.get(name.partition(".")[0] if first in {"done", "error"} else rest)
+    state = index.states.get(name.partition(".")[0] if first in {"done", "error"} else rest)
     if first == "error" and not rest:
         return True
     if state is None:
@@ -218,24 +221,24 @@ def _why_never(first: str, rest: str) -> str:
         "error": "its state has no run=",
         "deadline": f"{name} has no ask with a deadline",
         "answer": f"{name} has no ask",
-    }.get(first, f"names that begin with {first}. are the engine's own")
+    }.get(first, f"names that begin with {first}. are reserved for the engine")
 
 
-def _duties(subject: Subject) -> Found:
-    names = {row.name for row in subject.whole.transitions}
-    known = names | {event for row in subject.whole.transitions for event in row.events}
-    for row in subject.whole.transitions:
+def _duties(index: ModelIndex) -> Found:
+    names = {row.name for row in index.whole.transitions}
+    known = names | {event for row in index.whole.transitions for event in row.events}
+    for row in index.whole.transitions:
         place = f"{row.name}@{row.source}"
         for earlier in row.distinct_from:
             if earlier not in known:
                 hint = suggestion(earlier, known)
                 yield place, f"{row.name} is distinct_from {earlier!r}, which does not exist{hint}"
         if not 1 <= row.quorum <= LARGEST_QUORUM:
-            yield place, f"{row.name} has a quorum of {row.quorum}: it lies between 1 and {LARGEST_QUORUM}"
-        if subject.native and not any(map(comes_from_people, row.events)):
+            yield place, f"{row.name} has a quorum of {row.quorum}: it must be between 1 and {LARGEST_QUORUM}"
+        if index.native and not any(map(comes_from_people, row.events)):
             yield from _unheeded(place, row)
-    if subject.whole.cancel is not None and subject.whole.cancel not in names:
-        yield "", f"cancel={subject.whole.cancel!r} does not exist{suggestion(subject.whole.cancel, names)}"
+    if index.whole.cancel is not None and index.whole.cancel not in names:
+        yield "", f"cancel={index.whole.cancel!r} does not exist{suggestion(index.whole.cancel, names)}"
 
 
 def _unheeded(place: str, row: model.Transition) -> Found:
@@ -249,11 +252,11 @@ def _unheeded(place: str, row: model.Transition) -> Found:
         "no_agent": row.no_agent,
     }
     for word in (word for word, value in given.items() if value):
-        yield place, f"{row.name} has {word}=, which nobody heeds: only the engine fires it"
+        yield place, f"{row.name} has {word}=, which has no effect: only the engine fires it"
 
 
-def _computed(subject: Subject) -> Found:
-    whole = subject.whole
+def _computed(index: ModelIndex) -> Found:
+    whole = index.whole
     for state in whole.states:
         if state.where is not None and (whole.computed is None or state.parent is not None):
             yield state.id, f"{state.id} has where=, which is for outermost states of charts with computed="
@@ -261,7 +264,7 @@ def _computed(subject: Subject) -> Found:
             yield state.id, f"{state.id} needs where=: the status of {whole.name} is computed"
     for row in whole.transitions if whole.computed else ():
         for target in row.targets:
-            if target in subject.states and subject.states[target].parent is None:
+            if target in index.states and index.states[target].parent is None:
                 place = f"{row.name}@{row.source}"
                 yield (
                     place,
@@ -269,31 +272,31 @@ def _computed(subject: Subject) -> Found:
                 )
 
 
-def _upgrades(subject: Subject) -> Found:
+def _upgrades(index: ModelIndex) -> Found:
     """Where living instances of older versions go must be somewhere they can stand."""
-    version = subject.whole.version
-    for upgrade in subject.whole.upgrades:
+    version = index.whole.version
+    for upgrade in index.whole.upgrades:
         said = f"the upgrade from version {upgrade.version}"
         if not 1 <= upgrade.version < version:
             yield "", f"{said} leads to version {version}, which is not a later one"
-        for message in (*_destinations(subject, said, upgrade), *_upgraded_words(subject, said, upgrade)):
+        for message in (*_destinations(index, said, upgrade), *_upgraded_words(index, said, upgrade)):
             yield "", message
 
 
-def _destinations(subject: Subject, said: str, upgrade: model.Upgrade) -> Iterator[str]:
+def _destinations(index: ModelIndex, said: str, upgrade: model.Upgrade) -> Iterator[str]:
     for state, to in upgrade.states.items():
         for name in () if isinstance(to, model.Named) else to:
-            yield from (each for _, each in _known(subject, "", name, f"{said}: where {state} goes"))
-            if name in subject.states and subject.states[name].kind == "final" and name != state:
-                yield f"{said} ends instances in {name}: a life ends by an event, not by an upgrade"
+            yield from (each for _, each in _known(index, "", name, f"{said}: where {state} goes"))
+            if name in index.states and index.states[name].kind == "final" and name != state:
+                yield f"{said} ends instances in {name}: an instance ends by an event, not by an upgrade"
     for name in upgrade.restarts:
-        yield from (each for _, each in _known(subject, "", name, f"{said}: a state that restarts"))
-        if name in subject.states and subject.states[name].run is None:
+        yield from (each for _, each in _known(index, "", name, f"{said}: a state that restarts"))
+        if name in index.states and index.states[name].run is None:
             yield f"{said} restarts {name}, which has no run="
 
 
-def _upgraded_words(subject: Subject, said: str, upgrade: model.Upgrade) -> Iterator[str]:
-    whole = subject.whole
+def _upgraded_words(index: ModelIndex, said: str, upgrade: model.Upgrade) -> Iterator[str]:
+    whole = index.whole
     rows = {name for row in whole.transitions for name in (row.name, *row.events)}
     fields = contents.field_names(whole.schemas.get(whole.context or "")) or ()
     for name in upgrade.renames.values():
@@ -312,10 +315,10 @@ def suggestion(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str:
     return f" (did you mean {close[0]}?)" if close else ""
 
 
-DECISIVE: tuple[Callable[[Subject], Found], ...] = (_has_states, _tree)
+DECISIVE: tuple[Callable[[ModelIndex], Found], ...] = (_has_states, _tree)
 """Once these fail, the rest would only repeat them."""
 
-CHECKS: tuple[Callable[[Subject], Found], ...] = (
+CHECKS: tuple[Callable[[ModelIndex], Found], ...] = (
     _has_states,
     _tree,
     _document_order,

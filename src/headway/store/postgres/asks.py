@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headway.codec import encode, replace
+from headway.codec import encode
 from headway.store.postgres.database import PostgresDatabase
 from headway.store.postgres.query import Where
 from headway.store.postgres.tables import ASK, DELETE, found_by_key, listed
 from headway.store.queries import AskQuery
-from headway.store.rows import AskChange, AskClosing, AskRow, Key
+from headway.store.rows import ASK_CHANGES, ASK_CLOSINGS, AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes
 
 Values = list[tuple[Any, ...]]
@@ -18,14 +18,12 @@ Values = list[tuple[Any, ...]]
 PERSON = "@"
 """Begins the name of a person in an audience; no role does."""
 
-CHANGING = ("roles", "claimed_by", "claimed_until", "delegated_to")
-CLOSING = ("closed_at", "closed_by", "closed_event")
 CHANGE_ASK = (
     "UPDATE ask AS held SET "
     + ", ".join(
-        f"{name} = CASE WHEN given.changes THEN given.{name} ELSE held.{name} END" for name in CHANGING
+        f"{name} = CASE WHEN given.changes THEN given.{name} ELSE held.{name} END" for name in ASK_CHANGES
     )
-    + "".join(f", {name} = given.{name}" for name in CLOSING)
+    + "".join(f", {name} = given.{name}" for name in ASK_CLOSINGS)
     + " FROM {found} AS given WHERE held.ctid = given.place RETURNING 1"
 )
 # Asked in this way, that it is open does not tempt the planner to go through all that are.
@@ -167,17 +165,12 @@ def _inbox(query: AskQuery, names: Sequence[str]) -> tuple[str, list[Any]]:
 
 def _opened(changes: Changes) -> dict[Key, AskRow]:
     opened = {(row.tenant, row.id): row for row in (*changes.asks, *changes.asks_renewed)}
-    for change in changes.asks_changed:
-        _merge(opened, change, CHANGING)
-    for closing in changes.asks_closed:
-        _merge(opened, closing, CLOSING)
+    later: list[AskChange | AskClosing] = [*changes.asks_changed, *changes.asks_closed]
+    for change in later:
+        key = (change.tenant, change.id)
+        if key in opened:
+            opened[key] = changed_ask(opened[key], change)
     return opened
-
-
-def _merge(opened: dict[Key, AskRow], change: AskChange | AskClosing, names: Sequence[str]) -> None:
-    key = (change.tenant, change.id)
-    if key in opened:
-        opened[key] = replace(opened[key], **{name: getattr(change, name) for name in names})
 
 
 def _latest(changed: Sequence[AskChange]) -> dict[Key, AskChange]:
@@ -190,13 +183,13 @@ def _closings(changes: Changes) -> dict[Key, AskClosing]:
 
 def _change(change: AskChange | None) -> tuple[Any, ...]:
     if change is None:
-        return (False, None, None, None, None)
-    roles = encode(change.roles).decode()
-    return (True, roles, change.claimed_by, change.claimed_until, change.delegated_to)
+        return (False, *[None] * len(ASK_CHANGES))
+    values = (getattr(change, name) for name in ASK_CHANGES)
+    return (True, *(encode(value).decode() if isinstance(value, tuple) else value for value in values))
 
 
 def _closing(closing: AskClosing | None) -> tuple[Any, ...]:
-    return (None, None, None) if closing is None else tuple(getattr(closing, name) for name in CLOSING)
+    return tuple(None if closing is None else getattr(closing, name) for name in ASK_CLOSINGS)
 
 
 def _audience(ask: AskRow | AskChange) -> list[str]:

@@ -14,6 +14,7 @@ import asyncpg
 
 from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
 from headway.store.loop_guard import LoopGuard
+from headway.store.unit import ConflictError
 
 T = TypeVar("T")
 
@@ -45,10 +46,6 @@ FULL = "53100"
 UNAVAILABLE = {"08", "28", "3D", "53", "57", "58"}
 UNFIT = {"22", "54"}  # by class: data exception, program limit
 DATABASE_ERRORS = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError)
-
-
-class ConflictError(StoreError):
-    """Someone else has written what this transaction has seen or wanted to write: it must start over."""
 
 
 class LostError(StoreUnavailableError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 from headway.codec import Scratch
 from headway.store.postgres.memory import RowVersion
@@ -42,25 +42,10 @@ class RowQuery(NamedTuple):
     locked: bool = True
 
 
+TYPES = {str: "text", str | None: "text", int: "bigint", bool: "boolean", datetime: "timestamptz"}
 # All kinds share the columns of an instance, so that one statement answers for all of them.
-SHARED = {
-    "place": "tid",
-    "seen": "xid",
-    "stamp": "bigint",
-    "tenant": "text",
-    "id": "text",
-    "chart": "text",
-    "version": "bigint",
-    "seq": "bigint",
-    "status": "text",
-    "ended": "boolean",
-    "parent": "text",
-    "owner": "text",
-    "created_at": "timestamptz",
-    "updated_at": "timestamptz",
-    "journal": "text",
-    "snapshot": "text",
-    "seal": "text",
+SHARED = {"place": "tid", "seen": "xid", "stamp": "bigint"} | {
+    column: TYPES[kind] for column, kind in get_type_hints(InstanceRow).items()
 }
 VERSION = {"place": "ctid", "seen": "xmin"}
 QUERIES = (

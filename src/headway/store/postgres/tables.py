@@ -10,6 +10,7 @@ from headway.codec import Value, decode, encode
 from headway.store.rows import (
     AskRow,
     ChartRow,
+    CounterRow,
     HistoryRow,
     InstanceRow,
     LeaseRow,
@@ -53,14 +54,6 @@ def found_by_key(table: str, match: str, given: str = "{rows}", more: str = "") 
         f"SELECT found.place{more} FROM unnest({given}) AS given"
         f" CROSS JOIN LATERAL (SELECT ctid AS place FROM {table} WHERE {match} OFFSET 0) AS found"
     )
-
-
-class CounterRow(Value):
-    """A counter and where it stands."""
-
-    tenant: str
-    key: str
-    value: int
 
 
 class Table(Generic[Row]):

@@ -8,20 +8,18 @@ that locks what it reads, and so cannot fail again for the same reason.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from datetime import datetime
 
 from headway.codec import Scratch
-from headway.store.postgres.connection import ConflictError, Connection, LostError
+from headway.store.postgres.connection import Connection, LostError
 from headway.store.postgres.database import Commands
 from headway.store.postgres.memory import MemoryAnswer, NodeMemory, RowVersion
 from headway.store.postgres.reads import ReadVersions, found, reading
 from headway.store.postgres.writes import is_nothing, writing, written
 from headway.store.rows import InstanceRow, Key
-from headway.store.unit import Changes, Found, Reads, Unit
-
-Now = Callable[[], datetime | None]
+from headway.store.unit import Changes, ConflictError, Found, Reads, Unit
 
 
 class UncertainCommit(Scratch):

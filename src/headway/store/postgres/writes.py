@@ -38,10 +38,9 @@ from headway.store.postgres.tables import (
     found_by_key,
 )
 from headway.store.rows import InstanceRow
-from headway.store.unit import Changes
+from headway.store.unit import STORED, Changes
 
 STATEMENTS_KEPT = 256
-LISTS = tuple(name for name in Changes.__struct_fields__ if name not in {"stays", "refused"})
 
 Values = list[tuple[Any, ...]]
 Given = Callable[[Changes, ReadVersions], Values]
@@ -86,7 +85,8 @@ def _same_version(*key: str) -> str:
     return f"held.ctid = given.place AND held.xmin = given.seen{named}"
 
 
-MOVING = ("chart", "version", "seq", "status", "ended", "owner", "updated_at", "journal", "snapshot", "seal")
+MOVING = tuple(name for name in INSTANCE.columns if name not in {*INSTANCE.key, "parent", "created_at"})
+"""The columns that a step may change, as the type `instance_change` has them."""
 MOVE = (
     f"UPDATE instance AS held SET stamp = {STAMP},"
     f" {', '.join(f'{column} = given.{column}' for column in MOVING)}"
@@ -103,7 +103,7 @@ SET_WORK_VERSION = (
 )
 
 _moved = attrgetter(*MOVING)
-_lists = attrgetter(*LISTS)
+_lists = attrgetter(*STORED)
 
 
 def _keep(table: Table[Any], strength: str) -> str:
@@ -230,7 +230,7 @@ def is_nothing(changes: Changes) -> bool:
 
 def writing(changes: Changes, seen: ReadVersions, now: datetime) -> tuple[str, list[Any]]:
     """The statement that writes all changes or raises a serialization failure, and its parameters."""
-    filled = tuple(compress(LISTS, _lists(changes)))
+    filled = tuple(compress(STORED, _lists(changes)))
     names, lists = [], []
     for name in _concerned(filled):
         if values := WRITES[name].values(changes, seen):

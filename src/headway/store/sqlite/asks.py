@@ -12,7 +12,7 @@ from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow, Key
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
-from headway.store.sqlite.tables import ASK, to_time
+from headway.store.sqlite.tables import ASK, Table
 
 # A delegated ask is for that person alone. No role can pass for a person.
 WHOM = """
@@ -36,14 +36,10 @@ HIDE_ASK = f"DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) I
 HIDE_ASKS_OF_INSTANCE = f"""
 DELETE FROM ask_audience WHERE (tenant, audience, opened_at, ask) IN ({AUDIENCES_OF_INSTANCE})
 """
-CHANGE_ASK = """
-UPDATE ask SET roles = ?3, claimed_by = ?4, claimed_until = ?5, delegated_to = ?6
-WHERE tenant = ?1 AND id = ?2 AND closed_at IS NULL
-"""
-CLOSE_ASK = """
-UPDATE ask SET closed_at = ?3, closed_by = ?4, closed_event = ?5
-WHERE tenant = ?1 AND id = ?2 AND closed_at IS NULL
-"""
+ASK_CHANGE = Table("ask", AskChange, key=("tenant", "id"))
+ASK_CLOSING = Table("ask", AskClosing, key=("tenant", "id"))
+CHANGE_ASK = f"{ASK_CHANGE.update()} AND closed_at IS NULL"
+CLOSE_ASK = f"{ASK_CLOSING.update()} AND closed_at IS NULL"
 INBOX = """
 SELECT opened_at, ask FROM ask_audience
 WHERE tenant = ? AND audience = ? AND (opened_at, ask) > (?, ?) ORDER BY opened_at, ask LIMIT ?
@@ -88,17 +84,6 @@ class SqliteAsks:
 def key_of(row: AskRow | AskChange | AskClosing) -> Key:
     """Which ask it is about."""
     return row.tenant, row.id
-
-
-def change_values(row: AskChange) -> tuple[Any, ...]:
-    """What `CHANGE_ASK` takes."""
-    until = None if row.claimed_until is None else to_time(row.claimed_until)
-    return row.tenant, row.id, encode(row.roles).decode(), row.claimed_by, until, row.delegated_to
-
-
-def closing_values(row: AskClosing) -> tuple[Any, ...]:
-    """What `CLOSE_ASK` takes."""
-    return row.tenant, row.id, to_time(row.closed_at), row.closed_by, row.closed_event
 
 
 def list_asks(connection: Connection, query: AskQuery) -> list[AskRow]:

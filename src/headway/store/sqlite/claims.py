@@ -6,13 +6,14 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from heapq import merge
 from itertools import islice
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from headway.codec import decode, encode
 from headway.store.queries import Claim
 from headway.store.rows import Version, WorkRow
 from headway.store.sqlite.connection import Connection
-from headway.store.sqlite.tables import WORK, from_time, place_of
+from headway.store.sqlite.tables import WORK, from_time
 
 RUNNING = """
 SELECT count(*) FROM work INDEXED BY work_at_once WHERE tenant = ? AND concurrency = ? AND worker IS NOT NULL
@@ -40,6 +41,17 @@ class Limits(NamedTuple):
     rate_most: int = 1
     rate_per: int = 1_000
     affinity: str | None = None
+
+
+_limits = attrgetter(*Limits._fields[1:])
+
+
+def place_of(work: WorkRow) -> str:
+    """What work must have in common to be claimed in one go, as JSON: it begins with the tenant."""
+    place = (work.tenant, work.handler, work.chart, work.version)
+    if work.concurrency is None and work.rate is None and work.affinity is None:
+        return encode(place).decode()
+    return encode((*place, *_limits(work))).decode()
 
 
 class Room:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from headway.errors import InputError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
+from headway.store.unit import ConflictError
 
 T = TypeVar("T")
 
@@ -25,10 +26,6 @@ UNAVAILABLE = {
 }
 DUPLICATES = {sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY, sqlite3.SQLITE_CONSTRAINT_UNIQUE}
 UNFIT = (OverflowError, UnicodeError)
-
-
-class ConflictError(StoreError):
-    """Someone else has written what this transaction wanted to write: it must start over."""
 
 
 class Connection:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.store.rows import RequestRow
-from headway.store.sqlite.connection import ConflictError, Connection
+from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import REQUEST
+from headway.store.unit import ConflictError
 
 RENEW = f"{REQUEST.upsert} WHERE idempotency.expires_at <= ?"
 PRUNE = """

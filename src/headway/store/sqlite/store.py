@@ -80,12 +80,13 @@ class SqliteStore:
 
     async def run(self, unit: Unit) -> None:
         """Run a unit in one transaction; on return its changes are durable."""
-        await self._database.writer.call(lambda held: self._run(held, unit))
+        now = self._database.now
+        await self._database.writer.call(lambda held: run_unit(held, unit, now, self._commands))
 
     def submit(self, unit: Unit, done: Done) -> None:
         """Begin to run a unit; `done` is called on the event loop when it has ended."""
         self._database.writer.submit(
-            lambda held: self._run(held, unit),
+            lambda held: run_unit(held, unit, self._database.now, self._commands),
             lambda outcome: done(outcome[1]),
         )
 
@@ -98,9 +99,6 @@ class SqliteStore:
 
     async def announce(self, topics: Collection[str]) -> None:
         """Nobody is told: processes on one file find what is new by looking."""
-
-    def _run(self, connection: Connection, unit: Unit) -> None:
-        run_unit(connection, unit, self._database.now, self._commands)
 
 
 class SqliteSchema:

@@ -12,6 +12,7 @@ from headway.codec import Value, decode, encode
 from headway.store.rows import (
     AskRow,
     ChartRow,
+    CounterRow,
     HistoryRow,
     InstanceRow,
     LeaseRow,
@@ -64,14 +65,6 @@ CONVERTED: dict[Any, tuple[Convert, Convert]] = {
     bool: (int, bool),
     tuple[str, ...]: (_to_list, _from_list),
 }
-
-
-class CounterRow(Value):
-    """A counter and where it stands."""
-
-    tenant: str
-    key: str
-    value: int
 
 
 class Table(Generic[Row]):
@@ -152,26 +145,6 @@ class Table(Generic[Row]):
         for place, convert in self._from:
             values[place] = convert(values[place])
         return self.row(*values)
-
-
-def place_of(work: WorkRow) -> str:
-    """What work must have in common to be claimed in one go, as JSON: it begins with the tenant."""
-    if work.concurrency is None and work.rate is None and work.affinity is None:
-        return encode((work.tenant, work.handler, work.chart, work.version)).decode()
-    return encode(
-        (
-            work.tenant,
-            work.handler,
-            work.chart,
-            work.version,
-            work.concurrency,
-            work.at_once,
-            work.rate,
-            work.rate_most,
-            work.rate_per,
-            work.affinity,
-        )
-    ).decode()
 
 
 INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "owner", "created_at"))

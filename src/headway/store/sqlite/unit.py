@@ -10,15 +10,16 @@ from typing import Any, NamedTuple
 from headway.errors import StoreError
 from headway.store.rows import InstanceRow, WorkRow
 from headway.store.sqlite.asks import (
+    ASK_CHANGE,
+    ASK_CLOSING,
     CHANGE_ASK,
     CLOSE_ASK,
     HIDE_ASK,
     SHOW_ASK,
-    change_values,
-    closing_values,
     key_of,
 )
-from headway.store.sqlite.connection import ConflictError, Connection
+from headway.store.sqlite.claims import place_of
+from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, look_up
 from headway.store.sqlite.requests import write_requests
 from headway.store.sqlite.tables import (
@@ -31,11 +32,10 @@ from headway.store.sqlite.tables import (
     REQUEST,
     TIMER,
     WORK,
-    place_of,
     to_time,
 )
 from headway.store.sqlite.work import SET_VERSION
-from headway.store.unit import Changes, Found, Reads, Unit
+from headway.store.unit import Changes, ConflictError, Found, Reads, Unit
 
 ATTEMPTS = 8
 
@@ -74,10 +74,10 @@ WRITES = (
     Write("asks_renewed", ASK.values, ASK.upsert),
     Write("asks_renewed", key_of, SHOW_ASK),
     Write("asks_changed", key_of, HIDE_ASK),
-    Write("asks_changed", change_values, CHANGE_ASK),
+    Write("asks_changed", ASK_CHANGE.values, CHANGE_ASK),
     Write("asks_changed", key_of, SHOW_ASK),
     Write("asks_closed", key_of, HIDE_ASK),
-    Write("asks_closed", closing_values, CLOSE_ASK),
+    Write("asks_closed", ASK_CLOSING.values, CLOSE_ASK),
     Write("messages", MESSAGE.values, PUT_MESSAGE),
     Write("records", RECORD.values, RECORD.upsert),
 )

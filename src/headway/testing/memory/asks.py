@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from headway.codec import replace
 from headway.store.queries import AskQuery
-from headway.store.rows import AskRow, Key
+from headway.store.rows import AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes
 from headway.testing.memory.tables import Call, Tables
 
@@ -34,25 +33,11 @@ class MemoryAsks:
 def write_asks(tables: Tables, changes: Changes) -> None:
     """What is asked and answered in one unit is closed, and stays as it ended."""
     tables.asks.update(((row.tenant, row.id), row) for row in (*changes.asks, *changes.asks_renewed))
-    for change in changes.asks_changed:
+    later: list[AskChange | AskClosing] = [*changes.asks_changed, *changes.asks_closed]
+    for change in later:
         ask = tables.asks.get((change.tenant, change.id))
         if ask is not None and ask.closed_at is None:
-            tables.asks[change.tenant, change.id] = replace(
-                ask,
-                roles=change.roles,
-                claimed_by=change.claimed_by,
-                claimed_until=change.claimed_until,
-                delegated_to=change.delegated_to,
-            )
-    for closing in changes.asks_closed:
-        ask = tables.asks.get((closing.tenant, closing.id))
-        if ask is not None and ask.closed_at is None:
-            tables.asks[closing.tenant, closing.id] = replace(
-                ask,
-                closed_at=closing.closed_at,
-                closed_by=closing.closed_by,
-                closed_event=closing.closed_event,
-            )
+            tables.asks[change.tenant, change.id] = changed_ask(ask, change)
 
 
 def _page(tables: Tables, query: AskQuery) -> list[AskRow]:

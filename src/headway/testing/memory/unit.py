@@ -19,10 +19,6 @@ V = TypeVar("V")
 ATTEMPTS = 8
 
 
-class ConflictError(StoreError):
-    """A unit has decided without seeing what is there."""
-
-
 def run_unit(tables: Tables, unit: Unit, now: datetime, commands: Commands) -> None:
     """Run a unit; starts over when it collides with what is there, but not for ever."""
     for _ in range(ATTEMPTS):

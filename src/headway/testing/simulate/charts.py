@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from headway.actions import add, assign, count, put, record, spawn, tell
+from headway.statechart.authoring.declarations import Ask, Retry, Run
 from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.authoring.states import Final, Parallel, State, any_live
-from headway.statechart.authoring.terms import Ask, Retry, Run
 from headway.statechart.model import Fact
 from headway.statechart.refusal import No
 from headway.statechart.step.draft import View

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headway.actions import add, put, record, spawn, tell
+from headway.statechart.authoring.declarations import Ask, Run, Upgrade
 from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.authoring.states import Final, State, any_live
-from headway.statechart.authoring.terms import Ask, Run, Upgrade
 from headway.statechart.snapshot import Snapshot
 from headway.testing.simulate import charts
 

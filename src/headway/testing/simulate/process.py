@@ -1,4 +1,4 @@
-"""A process of ours: a node with its engine, worker, timers, rescue, upkeep and relays, as it really is."""
+"""A process of ours: a node with its engine, worker, timers, rescue, pruning and relays, as it really is."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 from headway.engine.engine import Engine
 from headway.engine.facts import Given
 from headway.engine.lease import SoleService
+from headway.engine.service import Service
 from headway.node import Node
 from headway.outbox.destination import Destination
-from headway.outbox.instances import Instances
+from headway.outbox.instances import InstanceDestination
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Charted
 from headway.testing.simulate.database import Link
@@ -19,7 +20,7 @@ from headway.testing.simulate.loop import Loop, context_of
 from headway.testing.simulate.receivers import Recorded
 from headway.testing.simulate.witness import Witness
 from headway.worker.handlers import Handlers
-from headway.worker.upkeep import Retention
+from headway.worker.retention import Retention
 from headway.worker.worker import Worker
 
 SOLE_LEASE = 3.0
@@ -58,14 +59,15 @@ class Process(Node):
             patience=0.5,
             monotonic=parts.loop.time,
         )
-        inner = (Instances(self.engine), *parts.destinations())
+        inner = (InstanceDestination(self.engine), *parts.destinations())
         self.relays = [Relay(self.engine, parts.record(each), lease=RELAY_LEASE) for each in inner]
         for service in self.services:
-            service.longest_rest = max(service.longest_rest, REST)
+            if isinstance(service, Service):
+                service.longest_rest = max(service.longest_rest, REST)
             if isinstance(service, SoleService):
                 service.lasts = SOLE_LEASE
         if parts.retention.instances is not None:
-            self.upkeep.longest_rest = REST
+            self.pruning.longest_rest = REST
         parts.witness.watch(self.engine)
         self._callers: dict[asyncio.Future[Any], None] = {}
 

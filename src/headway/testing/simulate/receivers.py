@@ -8,16 +8,9 @@ from random import Random
 from typing import NamedTuple
 
 from headway.codec import encode
-from headway.outbox.destination import (
-    Backoff,
-    BusyError,
-    DeliveryError,
-    Destination,
-    Message,
-    PermanentError,
-    Terms,
-    Wants,
-)
+from headway.errors import BusyError, DeliveryError, PermanentError
+from headway.outbox.destination import Backoff, Destination, Terms, Wants
+from headway.outbox.message import Message
 from headway.store.rows import MessageRow
 from headway.testing.simulate.trace import Trace
 

@@ -10,7 +10,7 @@ from headway.engine.orders import Answer, Order, Receipt, answer_text
 from headway.statechart.snapshot import Event
 from headway.store.rows import Attempt, Key, WorkRow
 from headway.testing.simulate.loop import PROCESS
-from headway.worker.running import Running
+from headway.worker.attempt import RunningAttempt
 from headway.worker.work import Work
 
 ENDS = frozenset({"work.done", "work.failed"})
@@ -21,7 +21,7 @@ class Run(NamedTuple):
 
     process: str
     attempt: Attempt
-    running: Running
+    running: RunningAttempt
     monotonic: Callable[[], float]
     holds: Callable[[], bool]
 
@@ -137,9 +137,9 @@ class Witness:
 
     def begins(self, work: Work, monotonic: Callable[[], float]) -> Run:
         """A handler begins."""
-        running, held = work._running, work._lent.attempts.held  # noqa: SLF001 - a witness sees everything
+        running, held = work._running, work._parts.attempts.held  # noqa: SLF001 - a witness sees everything
         holds = lambda: held.get(running.key) is running and not running.ending  # noqa: E731 - short
-        run = Run(PROCESS.get(), running.attempt, running, monotonic, holds)
+        run = Run(PROCESS.get(), running.ref.key, running, monotonic, holds)
         self.runs.append(run)
         self.looks(run)
         return run
