@@ -9,7 +9,7 @@ SETUP_task_runs := peers
 SETUP_trust     := tests
 SETUP_service   := load
 
-.PHONY: help setup serve test fuzz check format bench simulate chaos mutants coverage-of-mission clean
+.PHONY: help setup serve test fuzz check format bench simulate chaos mutants coverage coverage-of-mission docs hooks package clean
 
 help: ## Show this list
 	@echo "Headway. Targets:"
@@ -56,9 +56,28 @@ mutants: ## Change the code at random and see whether tests notice (COUNT=40, SE
 	$(BIN)/python -m scripts.mutants --count $(or $(COUNT),40) --seed $(or $(SEED),1) \
 		--minutes $(or $(MINUTES),60) $(if $(MOST),--most $(MOST))
 
+coverage: ## Run the tests and print line coverage (TESTS=tests/statechart for a part)
+	@scripts/setup tests
+	$(BIN)/coverage erase
+	PYTHONHASHSEED=0 $(BIN)/coverage run -m pytest -n 2 $(TESTS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+docs: setup ## Build the documentation site into site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "Open site/index.html, or run: $(BIN)/python -m http.server --directory site"
+
+hooks: setup ## Install the git hooks of .pre-commit-config.yaml
+	$(BIN)/pre-commit install
+
+package: setup ## Build the sdist and the wheel into dist/, and check what is in them
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m scripts.check_package dist
+
 coverage-of-mission: setup ## List each row of the contract with its tests, and the rows without
 	$(BIN)/python scripts/coverage_of_mission.py
 
 clean: ## Remove the environment, caches and build results
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis .mutants .coverage .coverage.* dist site
 	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -26,7 +26,7 @@ SUITES = {
 
 _ROOT = Path(__file__).resolve().parent.parent
 _RESULTS = _ROOT / "bench" / "results"
-_PAGE = _ROOT / "docs" / "explanation" / "speed.md"
+_PAGE = _ROOT / "docs" / "contributing" / "benchmarks.md"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

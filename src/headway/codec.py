@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
-from typing import Any, TypeVar, dataclass_transform
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, dataclass_transform, get_args
 
 import msgspec
 
@@ -32,7 +32,12 @@ TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 BRACKETS = bytes.maketrans(b"[]{}", b"()()")
 NO_BRACKETS = bytes({*range(256)} - {*b"[]{}"})
 
-replace = msgspec.structs.replace
+replace, as_dict = msgspec.structs.replace, msgspec.structs.asdict
+Meta = msgspec.Meta
+"""What holds for a value beside its type, and what it means: `Annotated[str, Meta(max_length=9)]`."""
+UNSET = msgspec.UNSET
+"""The value of a field that was left out, where that differs from null."""
+UnsetType: TypeAlias = msgspec.UnsetType
 
 
 @dataclass_transform(frozen_default=True)
@@ -138,6 +143,19 @@ def is_json(data: object) -> bool:
         return bool(msgspec.json.decode(text) == data)
     except (InputError, TypeError, ValueError, RecursionError, OverflowError, msgspec.MsgspecError):
         return False
+
+
+def json_schemas(kinds: Iterable[object], ref: str) -> tuple[Sequence[dict[str, Any]], dict[str, Any]]:
+    """The JSON Schema of each type, and those of all structs in them by name; `ref` is where `{name}` is."""
+    schemas, components = msgspec.json.schema_components(kinds, ref_template=ref)
+    return schemas, components
+
+
+def is_struct(kind: object) -> bool:
+    """Whether a type is a struct, or may be one."""
+    if isinstance(kind, type):
+        return issubclass(kind, msgspec.Struct)
+    return any(map(is_struct, get_args(kind)))
 
 
 def json_schema(kind: object) -> dict[str, Any]:

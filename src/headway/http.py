@@ -3,70 +3,52 @@
 Needs the packages of the service: `pip install "headway[service]"`.
 """
 
-from headway.api.access import Access
+from headway.api.access import Access, Caller
 from headway.api.answers import json_response
 from headway.api.app import application
-from headway.api.caller import Caller
-from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
-from headway.api.depends import (
-    PER_PAGE,
-    WHOLE,
-    Cursor,
-    Here,
-    Limit,
-    RequestId,
-    Sealed,
-    Strict,
-    Who,
-    access_of,
-    needs,
-    node_of,
-    paged,
-)
-from headway.api.front import once
-from headway.api.idempotency import Repeats, lookups_of
+from headway.api.bodies import NO_NUL, Check, RequestBody, RequestKey, ResponseBody, wrong
+from headway.api.call import PER_PAGE, Cipher, Cursor, Here, Keyed, Limit, RequestId, Who, needs
+from headway.api.cursors import CursorCipher, cursor_place, cursor_text, paged, position_of, position_text
 from headway.api.keyring import Keyring
 from headway.api.problems import Problem, problem_of
-from headway.api.requests import KEY, REQUEST, request_key, wrong
-from headway.api.seals import Seal
+from headway.api.route import Router
 from headway.api.server import serving
+from headway.engine.requests import Request as KeyedRequest
 from headway.telemetry.metrics import CONTENT_TYPE as METRICS_TYPE
 from headway.telemetry.metrics import text_of as metrics_text
 
 __all__ = [
-    "KEY",
     "METRICS_TYPE",
+    "NO_NUL",
     "PER_PAGE",
-    "REQUEST",
-    "WHOLE",
     "Access",
     "Caller",
+    "Check",
+    "Cipher",
     "Cursor",
+    "CursorCipher",
     "Here",
+    "Keyed",
+    "KeyedRequest",
     "Keyring",
     "Limit",
     "Problem",
-    "Repeats",
+    "RequestBody",
     "RequestId",
-    "Seal",
-    "Sealed",
-    "Strict",
+    "RequestKey",
+    "ResponseBody",
+    "Router",
     "Who",
-    "access_of",
     "application",
     "cursor_place",
     "cursor_text",
     "json_response",
-    "lookups_of",
     "metrics_text",
     "needs",
-    "node_of",
-    "once",
     "paged",
     "position_of",
     "position_text",
     "problem_of",
-    "request_key",
     "serving",
     "wrong",
 ]

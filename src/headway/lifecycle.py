@@ -25,7 +25,7 @@ __all__ = [
 class Lifecycle:
     """Charts, the handlers of their work, where their messages go, and the facts that their guards need.
 
-    `routers` are routes of its own (FastAPI's `APIRouter`), which the service serves beside its general ones.
+    `routers` are its own routes (`headway.api.route.Router`), which the service serves beside the others.
     `meters` count what is its own (`headway.telemetry.metrics.Meter`); the service tells it in its metrics.
     """
 

@@ -16,9 +16,7 @@ import httpx
 from headway import Final, State, Statechart, View
 from headway.api.access import Access
 from headway.api.app import application
-from headway.api.requests import KEYED
 from headway.api.server import serving
-from headway.engine.engine import Engine
 from headway.node import Node
 from tests.api.serving import ROOT, UNHURRIED, client_of
 
@@ -142,13 +140,6 @@ async def process(database: str, deadly: str = "") -> AsyncIterator[httpx.AsyncC
         yield client
     running.stdin.close()
     await running.wait()
-
-
-async def not_under_way(engine: Engine, key: str) -> None:
-    """Let go of the lease of a request whose process died, for which nobody waits a minute here."""
-    lease = await engine.store.leases.get(("default", f"{KEYED}{key}"))
-    assert lease
-    await engine.store.leases.release([(lease.tenant, lease.name)], lease.holder)
 
 
 if __name__ == "__main__":

@@ -2,16 +2,16 @@
 
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import httpx
 
 from headway import Actor
 from headway.api.access import Access, Rate, Verifier
-from headway.api.app import application
-from headway.api.front import Front
+from headway.api.app import Front, application
 from headway.api.limits import Limits
 from headway.api.server import serving as served
 from headway.node import Node
@@ -61,16 +61,18 @@ async def serving(
     patience: float = 2,
     monotonic: Callable[[], float] = time.monotonic,
     tokens: Verifier | None = None,
+    routers: Sequence[Any] = (),
+    actor: Actor = ROOT,
 ) -> AsyncIterator[Service]:
     """A service on a free port for the length of a block."""
     async with (
         Node(database, charts, secrets=["a secret for links"]) as node,
         Access(node.engine.store, rate=rate, tokens=tokens, monotonic=monotonic) as access,
     ):
-        admin = await access.keyring.make("default", ROOT, ["admin"])
+        admin = await access.keyring.make("default", actor, ["admin"])
         listening = socket.create_server(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        app = application(node, access, limits=limits)
+        app = application(node, access, limits=limits, routers=routers)
         async with (
             served(app, listening, patience=patience),
             client_of(url, admin.text) as client,

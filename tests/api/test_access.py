@@ -9,10 +9,9 @@ import pytest
 
 from headway import Actor
 from headway.api import access as module
-from headway.api.access import KEPT_FOR, Access, Rate
+from headway.api.access import KEPT_FOR, Access, Pace, Rate
 from headway.api.key_log import KEEPS
 from headway.api.keyring import Keyring
-from headway.api.pace import Pace
 from headway.api.problems import Problem
 from headway.codec import replace
 from headway.errors import InputError, StoreUnavailableError, UnknownKeyError

@@ -110,14 +110,14 @@ FIELDS = "there is no such field; there are: "
         (
             BULK,
             {"action": "retry", "filter": {**FILTER, "x": 1}},
-            "body.retry.filter.x",
+            "body.filter.x",
             f"{FIELDS}chart, status, owner, parent, ended",
         ),
         (
             BULK,
             {"action": "retry", "filter": FILTER, "event": "flip"},
-            "body.retry.event",
-            f"{FIELDS}filter, dry_run, limit, cursor, action",
+            "body.event",
+            f"{FIELDS}action, filter, dry_run, limit, cursor",
         ),
         (BULK, {"action": "stop", "filter": FILTER}, "body.action", "it is one of: cancel, send, retry"),
         (BULK, {"filter": FILTER}, "body.action", "it is required"),

@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from headway.api.failures import PAUSE, FailureLog
-from headway.api.problems import problem_of
+from headway.api.problems import PAUSE, FailureLog, problem_of
 from headway.errors import InputError, StoreFullError, StoreUnavailableError
 from tests.api.serving import Service
 
@@ -15,19 +14,20 @@ pytestmark = pytest.mark.mission("ENG-16")
 async def test_a_503_has_a_line_with_its_reason(
     service: Service, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Whether the route is a hot one or another, the log says which call met which error."""
+    """Whichever route it is, the log says which call met which error."""
 
     async def fail(*_given: object, **_named: object) -> None:
         raise StoreUnavailableError("disk I/O error")
 
-    monkeypatch.setattr("headway.api.app.FAILURES", FailureLog())
-    monkeypatch.setattr("headway.api.hot.FAILURES", FailureLog())
     monkeypatch.setattr(service.node.engine, "send", fail)
     monkeypatch.setattr(service.node.engine, "list", fail)
-    for _ in range(20):
-        sent = await service.client.post("/v1/instances/e1/events", json={"event": "flip"})
-        listed = await service.client.get("/v1/instances")
-        assert (sent.status_code, listed.status_code) == (503, 503)
+    for method, path, body in (
+        ("POST", "/v1/instances/e1/events", {"event": "flip"}),
+        ("GET", "/v1/instances", None),
+    ):
+        monkeypatch.setattr("headway.api.route.FAILURES", FailureLog())
+        for _ in range(20):
+            assert (await service.client.request(method, path, json=body)).status_code == 503
     lines = [record.getMessage() for record in caplog.records if "disk I/O error" in record.getMessage()]
     assert [line.split(" was answered ")[0] for line in lines] == [
         "POST /v1/instances/e1/events",

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from headway.api.app import application
-from headway.api.depends import LARGEST_WHOLE
+from headway.api.bodies import LARGEST_WHOLE
 from headway.lifecycles.supervision.lifecycle import lifecycle as supervision
 from headway.lifecycles.task_runs.lifecycle import lifecycle as task_runs
 from tests.api.serving import Service

@@ -11,7 +11,6 @@ import pytest
 
 from headway.api.access import Access
 from headway.api.app import application
-from headway.api.idempotency import Known
 from headway.node import Node
 from headway.store.sqlite.connection import MEMORY
 from tests.api.asking import CHARTS
@@ -21,7 +20,6 @@ pytestmark = pytest.mark.mission("ENG-8", "ENG-14")
 
 GRANT: dict[str, Any] = {"answer": "grant", "data": {"amount": 50, "note": "fine"}}
 FOR_EVE = {"person": "eve", "roles": ["manager"], "lasts": "2d"}
-KEY = {"Idempotency-Key": "mail to eve"}
 
 
 @pytest.fixture
@@ -117,19 +115,6 @@ async def test_a_link_that_cannot_be_is_not_made(
     answer = await service.client.post(f"{await asked(service)}/link", json={**FOR_EVE, **change})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid"), answer.text
     assert answer.json()["errors"][0]["place"] == place
-
-
-@pytest.mark.mission("ENG-2")
-async def test_a_token_is_told_once_and_kept_nowhere(service: Service) -> None:
-    """A repeated request gets no second link, and the database does not have the first."""
-    path = f"{await asked(service)}/link"
-    made = await service.client.post(path, json=FOR_EVE, headers=KEY)
-    again = await service.client.post(path, json=FOR_EVE, headers=KEY)
-    assert (made.status_code, again.status_code, again.json()["code"]) == (201, 409, "secret_told")
-    known = Known(("default", "answer:mail to eve"))
-    await service.node.engine.store.run(known)
-    assert known.row is not None
-    assert made.json()["token"] not in known.row.answer
 
 
 async def test_a_service_without_a_secret_makes_no_links() -> None:

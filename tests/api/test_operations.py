@@ -10,13 +10,12 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from headway.api import operations
-from headway.api.cursors import cursor_text
-from headway.api.seals import seal_for
+from headway.api.cursors import cipher_for, cursor_text
+from headway.api.operations import work as work_routes
 from headway.api.workers import remote_of
 from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
-from headway.engine.once import Request
+from headway.engine.requests import Request
 from headway.statechart.snapshot import work_done
 from headway.store.queries import Claim
 from headway.store.rows import Attempt, Key
@@ -115,7 +114,7 @@ async def test_who_is_quicker_than_the_answer_to_a_retry_is_no_conflict(
             (await engine.send(row.tenant, row.instance, work_done(row.id, row.attempt))).unwrap()
         return hastened
 
-    monkeypatch.setattr(operations, "hasten", overtaken)
+    monkeypatch.setattr(work_routes, "hasten", overtaken)
     async with floor.operator() as desk:
         retried = await desk.done(path_of(work, "/retry"))
     assert (retried["id"], retried["attempt"], retried["worker"]) == (work, 2, None if ends else "quick")
@@ -233,7 +232,7 @@ async def test_only_operators_operate(floor: Floor, scope: str) -> None:
         f"letters?cursor={cursor_text('letters', [0, 'a'])}",
         f"letters?cursor={cursor_text('letters', [1, 'a'])}",
         f"letters?cursor={cursor_text('letters', ['1', 'a'])}",
-        f"letters?cursor={cursor_text('letters', [seal_for(b'?', 'default').close('letters', 1), 'a'])}",
+        f"letters?cursor={cursor_text('letters', [cipher_for(b'?', 'default').close('letters', 1), 'a'])}",
         f"letters?cursor={cursor_text('letters', [1, chr(0)])}",
         "workers?limit=1",
         f"work/{'x' * 501}",

@@ -16,7 +16,7 @@ from headway.statechart.snapshot import work_failed
 from headway.store import migrate
 from headway.store.address import database_at, store_at
 from headway.store.queries import Claim, WorkQuery
-from tests.api.dying import Fragile, Leaving, not_under_way, process
+from tests.api.dying import Fragile, Leaving, process
 from tests.api.operating import Floor, Order, operated
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-14")
@@ -227,7 +227,6 @@ async def test_a_bulk_whose_process_is_killed_goes_on_where_it_was(database: str
     async with Engine(store_at(database), [Fragile]) as engine:
         pushed = [name for name in names if (await engine.get("default", name)).counters]
         assert pushed == names[:100]
-        await not_under_way(engine, "push all")
     async with process(database) as client:
         answer = await client.post("/v1/operations/bulk", json=bulk, headers=headers)
     assert told(answer.json()) == (250, 250, 0, {}, {})
@@ -251,8 +250,6 @@ async def test_a_bulk_that_is_repeated_acts_on_those_it_was_about(database: str)
     async with process(database, "l105") as client:
         with pytest.raises(httpx.TransportError):
             await client.post("/v1/operations/bulk", json=bulk, headers=headers)
-    async with Engine(store_at(database), [Leaving]) as engine:
-        await not_under_way(engine, "leave")
     async with process(database) as client:
         answer = await client.post("/v1/operations/bulk", json=bulk, headers=headers)
         again = await client.post("/v1/operations/bulk", json=bulk, headers=headers)

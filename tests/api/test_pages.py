@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from headway import Actor, Ask, Final, State, Statechart, View
-from headway.api.depends import MOST_BYTES
+from headway.api.cursors import MOST_BYTES
 from tests.api.serving import serving
 
 pytestmark = pytest.mark.mission("ENG-14")

@@ -32,7 +32,7 @@ main(["db", "backup", "copy.db"])
 """
 """A backup in many steps, between each of which somebody writes."""
 APP = ("--app", "tests.cli.shop:lifecycle")
-PAGE = (ROOT / "docs/how-to/backup-and-restore.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/backups.md").read_text(encoding="utf-8")
 
 
 def lived(headway: Headway, database: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests.docs.pages import BIN, ROOT, blocks
 from tests.store.postgres_server import PostgresServer
 
-PAGE = (ROOT / "docs/how-to/run-on-postgresql.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/postgresql.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.mission("ENG-17")

@@ -12,7 +12,7 @@ import pytest
 from tests.docs.pages import ROOT, blocks, same
 from tests.outbox.redis_server import RedisProcess
 
-PAGE = (ROOT / "docs/how-to/publish-to-redis.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs/how-to/redis.md").read_text(encoding="utf-8")
 PROGRAM = re.compile(
     r"<!-- file: (?P<name>\w+\.py) -->\n(?:<!-- .* -->\n)?```python\n(?P<body>.*?)^```$",
     re.DOTALL | re.MULTILINE,

@@ -15,7 +15,7 @@ from tests.docs.pages import ROOT, TERMINAL, Block, blocks
 from tests.docs.test_examples import PAGES
 from tests.examples.terminals import Terminals
 
-TUTORIAL = ROOT / "docs/tutorials/kill-it-and-go-on.md"
+TUTORIAL = ROOT / "docs/tutorials/crash-recovery.md"
 TEXT = TUTORIAL.read_text(encoding="utf-8")
 BOB = person("bob", "manager")
 

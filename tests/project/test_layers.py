@@ -71,7 +71,7 @@ BROKEN = [
     (
         "engine/engine.py",
         "import pydantic",
-        "pydantic lives in headway.statechart.types, and in the shapes of HTTP",
+        "pydantic lives in headway.statechart.types, and in queries of HTTP",
     ),
     ("drawing.py", "import rich.table", "typer and rich live in headway.cli"),
     (

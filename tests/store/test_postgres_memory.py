@@ -401,19 +401,19 @@ def test_the_time_goes_on_between_answers() -> None:
     tide = ClockEstimate(lambda: monotonic)
     seconds = timedelta(seconds=1)
     assert tide.now() is None
-    tide.told(AT)
+    tide.observe(AT)
     monotonic += 0.5
     assert tide.now() == AT + 0.5 * seconds
-    tide.told(AT + 0.2 * seconds)  # an answer that was slow to come
+    tide.observe(AT + 0.2 * seconds)  # an answer that was slow to come
     assert tide.now() == AT + 0.5 * seconds
-    tide.told(AT + 0.7 * seconds)  # a quick one
+    tide.observe(AT + 0.7 * seconds)  # a quick one
     assert tide.now() == AT + 0.7 * seconds
-    tide.reached(AT + 0.8 * seconds)
+    tide.at_least(AT + 0.8 * seconds)
     assert tide.now() == AT + 0.8 * seconds
     monotonic += 1.5
-    tide.told(AT + 0.75 * seconds)  # the clocks have drifted apart, or it was set back a little
+    tide.observe(AT + 0.75 * seconds)  # the clocks have drifted apart, or it was set back a little
     assert tide.now() == AT + 0.8 * seconds
     monotonic += 2.5
     assert tide.now() is None
-    tide.told(AT - timedelta(hours=1))
+    tide.observe(AT - timedelta(hours=1))
     assert tide.now() == AT - timedelta(hours=1)

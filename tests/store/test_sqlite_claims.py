@@ -12,7 +12,7 @@ import pytest
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import WorkRow
 from headway.store.sqlite import claims as sqlite_claims
-from headway.store.sqlite.claims import Span, Walk
+from headway.store.sqlite.claims import PlaceWalk, Span
 from headway.store.sqlite.store import SqliteStore
 from headway.testing import FakeClock
 from tests.fuzzing import seeds
@@ -184,7 +184,9 @@ async def test_a_walk_comes_to_each_place_once(
         writing(work=[work(f"w{n}", tenant=f"t{n % 7}", concurrency=f"k{n}") for n in range(21)])
     )
     span = Span("default", 0, "", "~")
-    places = await memory._database.writer.call(lambda connection: [*Walk(connection, span, start).all()])
+    places = await memory._database.writer.call(
+        lambda connection: [*PlaceWalk(connection, span, start).all()]
+    )
     assert len(places) == 21
     assert len({place for place, _ in places}) == 21
 

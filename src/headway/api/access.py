@@ -8,10 +8,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple, Protocol, Self
 
-from headway.api.caller import Caller
 from headway.api.key_log import KeyLog, Tally
-from headway.api.keyring import NEVER, Keyring, parts_of, valid_until
-from headway.api.pace import Pace
+from headway.api.keyring import ADMIN, NEVER, Keyring, parts_of, valid_until
 from headway.api.problems import Problem
 from headway.codec import Value
 from headway.statechart.identity import normal_id
@@ -25,6 +23,21 @@ KEPT_FOR = 2.0
 """For so many seconds a valid credential is not looked up again: so late other nodes may see it revoked."""
 MOST_KEPT = 4_096
 CHALLENGE = 'Bearer realm="headway"'
+NOISE = 1e-9
+"""Sums of seconds are not exact; a call on the dot is not too early."""
+
+
+class Caller(Value):
+    """What a valid credential says. `credential` names it in logs and limits, and gives nothing away."""
+
+    tenant: str
+    actor: Actor
+    scopes: frozenset[str]
+    credential: str
+
+    def may(self, scope: str) -> bool:
+        """Whether a scope is among the caller's; `admin` implies all."""
+        return scope in self.scopes or ADMIN in self.scopes
 
 
 class Rate(Value):
@@ -32,6 +45,30 @@ class Rate(Value):
 
     a_second: int = 1_000
     at_once: int = 2_000
+
+
+class Pace:
+    """The rate limit of one credential in this process (GCRA).
+
+    It lets `burst` calls through at once after a rest, and then `rate` of them a second.
+    """
+
+    __slots__ = ("_free_at", "_room", "_step", "rate")
+
+    def __init__(self, rate: float, burst: int) -> None:
+        self.rate = rate
+        self._step = 1 / rate
+        self._room = self._step * (burst - 1) + NOISE
+        self._free_at = float("-inf")
+
+    def wait(self, now: float) -> float:
+        """Take the room of a call: 0.0; or take nothing, and answer in how many seconds there is room."""
+        free_at = self._free_at
+        early = free_at - now
+        if early > self._room:
+            return early - self._room
+        self._free_at = (free_at if early > 0 else now) + self._step
+        return 0.0
 
 
 class Holder(NamedTuple):

@@ -1,35 +1,36 @@
-"""How answers are written: JSON that nobody keeps, problems, and pages."""
+"""How answers are written: JSON and problem documents, which nobody caches."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from starlette.responses import Response
 
 from headway.api.problems import PROBLEM_JSON, Problem
-from headway.api.wording import worded
 from headway.codec import encode
 
-NOT_KEPT = {"Cache-Control": "no-store"}
+NO_STORE = (b"cache-control", b"no-store")
+JSON_HEADERS = ((b"content-type", b"application/json"), NO_STORE)
+PROBLEM_HEADERS = ((b"content-type", PROBLEM_JSON.encode()), NO_STORE)
 
 
-def json_response(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+class Reply(Response):
+    """A whole answer, with its headers as they are sent."""
+
+    def __init__(self, status: int, body: bytes, headers: Sequence[tuple[bytes, bytes]]) -> None:
+        self.status_code, self.body, self.background = status, body, None
+        self.raw_headers = [*headers, (b"content-length", b"%d" % len(body))]
+
+
+def json_response(data: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Reply:
     """Data as JSON."""
-    return Response(encode(data), status, {**NOT_KEPT, **(headers or {})}, "application/json")
+    return Reply(status, encode(data), [*JSON_HEADERS, *_raw(headers or {})])
 
 
-def problem_response(problem: Problem, path: str) -> Response:
+def problem_response(problem: Problem, path: str) -> Reply:
     """A problem as its document."""
-    return Response(problem.document(path), problem.status, {**NOT_KEPT, **problem.headers}, PROBLEM_JSON)
+    return Reply(problem.status, problem.document(path), [*PROBLEM_HEADERS, *_raw(problem.headers)])
 
 
-def validation_problem(found: Sequence[Mapping[str, Any]], body: object = None) -> Problem:
-    """What a validator found, as a problem that names each place; `body` is the type that the route takes."""
-    if any(each["type"] == "json_invalid" for each in found):
-        return Problem("malformed", str(found[0]["ctx"]["error"]))
-    told = [worded(each, body) for each in found]
-    detail = "; ".join(f"{place}: {message}" for place, message in told)
-    return Problem(
-        "invalid", detail, errors=[{"place": place, "message": message} for place, message in told]
-    )
+def _raw(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
+    return [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()]

@@ -5,54 +5,50 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path
-from pydantic import Field
+from fastapi import Path
 from starlette.responses import Response
 
-from headway.api import shapes
-from headway.api.answers import json_response
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import (
+from headway.api.bodies import NO_NUL, ActorId, RequestBody, ResponseBody, wrong
+from headway.api.call import (
     PER_PAGE,
-    ActorId,
+    Called,
     Cursor,
     Here,
     Limit,
     RequestId,
-    Strict,
     Who,
-    fitting_rows,
     needs,
 )
-from headway.api.hot import shown
+from headway.api.cursors import cursor_place, cursor_text, fitting_rows
+from headway.api.idempotency import secret_shown
+from headway.api.instances import Standing, standing_reply
 from headway.api.keyring import MOST_ROLES
-from headway.api.problems import Problem, problem_of
-from headway.api.requests import wrong
-from headway.codec import decode
+from headway.api.problems import Problem
+from headway.api.route import Router
+from headway.codec import Meta, decode
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
-from headway.engine.orders import Answer
+from headway.engine.orders import DAY
+from headway.engine.requests import store_answer
 from headway.errors import InputError, LinkError
-from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.rows import AskRow
 
-router = APIRouter(prefix="/v1/asks", tags=["asks"])
-links = APIRouter(prefix="/v1/links", tags=["asks"])
+router = Router(prefix="/v1/asks", tags=["asks"])
+links = Router(prefix="/v1/links", tags=["asks"])
 
 Id = Annotated[str, Path(description="The ask's id.", max_length=400)]
 Token = Annotated[str, Path(description="The token that a person was sent.", max_length=4_000)]
-Text = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00]*$")]
+Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
 AtMostADay = Annotated[
-    str,
-    Field(pattern=r"^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$", examples=["15m", "2h"]),
+    str, Meta(pattern="^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$", examples=["15m", "2h"])
 ]
 LinkLasts = Annotated[
-    str, Field(pattern=r"^([1-9][0-9]{0,4}(s|m|h)|[1-9][0-9]{0,2}d)$", examples=["12h", "2d"])
+    str, Meta(pattern="^([1-9][0-9]{0,4}(s|m|h)|[1-9][0-9]{0,2}d)$", examples=["12h", "2d"])
 ]
-Reason = Annotated[str, Field(max_length=10_000, pattern=r"^[^\x00]*$")]
+Reason = Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)]
 
 
-class AskShown(Strict):
+class AskShown(ResponseBody):
     """A question to people: what it shows them, what they may answer, who has taken it on."""
 
     id: str
@@ -75,54 +71,62 @@ class AskWithForm(AskShown):
     """An ask, and the JSON Schema of the data that an answer carries; none when it carries nothing."""
 
     form: dict[str, Any] | None
-    yours: list[str] = Field(
-        description="The answers that roles, delegation and duties leave open to the caller. Without one the "
-        "caller can neither claim nor delegate the ask. Claims and guards are checked when it is answered."
-    )
+    yours: Annotated[
+        list[str],
+        Meta(
+            description="The answers that roles, delegation and duties leave open to the caller. "
+            "Without one the caller can neither claim nor delegate the ask. Claims and "
+            "guards are checked when it is answered."
+        ),
+    ]
 
 
-class Inbox(Strict):
+class Inbox(ResponseBody):
     """A page of asks, the oldest first."""
 
     items: list[AskShown]
     next: str | None
 
 
-class ClaimBody(Strict):
+class AskClaimBody(RequestBody):
     """For how long nobody else may answer."""
 
-    lasts: AtMostADay = Field(
-        default=CLAIM_LASTS, description="A number with `s`, `m` or `h`; a day at most."
+    lasts: Annotated[AtMostADay, Meta(description="A number with `s`, `m` or `h`; a day at most.")] = (
+        CLAIM_LASTS
     )
 
 
-class DelegationBody(Strict):
+class DelegationBody(RequestBody):
     """To whom an ask is passed on: the id of a person, who alone may answer then."""
 
-    to: ActorId = Field(description="The person's id.")
+    to: Annotated[ActorId, Meta(description="The person's id.")]
 
 
-class AnswerBody(Strict):
+class AnswerBody(RequestBody):
     """One of the ask's answers, what its form asks for, and perhaps a reason."""
 
-    answer: Text = Field("answer", description="One of the ask's `answers`.")
-    data: Any = Field(None, description="What the ask's `form` asks for.")
-    reason: Reason | None = Field(None, description="Why, for the history.")
+    answer: Annotated[Text, Meta(description="One of the ask's `answers`.")] = "answer"
+    data: Annotated[Any, Meta(description="What the ask's `form` asks for.")] = None
+    reason: Annotated[Reason | None, Meta(description="Why, for the history.")] = None
 
 
-class NewLinkBody(Strict):
+class NewLinkBody(RequestBody):
     """For whom a link is, and for how long."""
 
-    person: ActorId = Field(description="The person's id: whoever has the link answers as this person.")
-    roles: Annotated[list[ActorId], Field(max_length=MOST_ROLES)] = Field(
-        [], description="Those that the chart asks for. A few: they all stand in the link."
-    )
-    lasts: LinkLasts = Field(
-        default=LINK_LASTS, description="A number with `s`, `m`, `h` or `d`; 999 days at most."
+    person: Annotated[
+        ActorId, Meta(description="The person's id: whoever has the link answers as this person.")
+    ]
+    roles: Annotated[
+        list[ActorId],
+        Meta(max_length=MOST_ROLES),
+        Meta(description="Those that the chart asks for. A few: they all stand in the link."),
+    ] = []
+    lasts: Annotated[LinkLasts, Meta(description="A number with `s`, `m`, `h` or `d`; 999 days at most.")] = (
+        LINK_LASTS
     )
 
 
-class NewLink(Strict):
+class NewLink(ResponseBody):
     """A link, as its token: whoever has it may open and answer it. It is told this once."""
 
     ask: str
@@ -132,14 +136,14 @@ class NewLink(Strict):
     token: str
 
 
-class LinkAnswerBody(Strict):
+class LinkAnswerBody(RequestBody):
     """One of the ask's answers, and what its form asks for."""
 
-    answer: Text = Field("answer", description="One of the ask's `answers`.")
-    data: Any = Field(None, description="What the ask's `form` asks for.")
+    answer: Annotated[Text, Meta(description="One of the ask's `answers`.")] = "answer"
+    data: Annotated[Any, Meta(description="What the ask's `form` asks for.")] = None
 
 
-class LinkShown(Strict):
+class LinkShown(ResponseBody):
     """What a person is asked by a link, and until when the link is good."""
 
     person: str
@@ -152,7 +156,7 @@ class LinkShown(Strict):
     closed: bool
 
 
-MOVED: dict[str, Any] = {"response_model": shapes.Standing, "dependencies": [needs("send")]}
+MOVED: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send")]}
 
 
 @router.get("", operation_id="list_asks", dependencies=[needs("read")])
@@ -184,12 +188,12 @@ async def claim(
     node: Here,
     *,
     request_id: RequestId,
-    body: ClaimBody | None = None,
+    body: AskClaimBody | None = None,
 ) -> Response:
     """Take an ask on: nobody else can answer it until it is released or the claim has run out."""
     await node.asks.get(caller.tenant, id)
-    lasts = (body or ClaimBody()).lasts
-    return _told(
+    lasts = (body or AskClaimBody()).lasts
+    return standing_reply(
         await node.asks.claim(caller.tenant, id, by=caller.actor, lasts=lasts, request_id=request_id)
     )
 
@@ -203,7 +207,7 @@ async def release(
 ) -> Response:
     """Give an ask back that the caller has claimed, or that was passed on to the caller."""
     await node.asks.get(caller.tenant, id)
-    return _told(await node.asks.release(caller.tenant, id, by=caller.actor, request_id=request_id))
+    return standing_reply(await node.asks.release(caller.tenant, id, by=caller.actor, request_id=request_id))
 
 
 @router.post("/{id}/delegate", operation_id="delegate_ask", **MOVED)
@@ -217,7 +221,7 @@ async def delegate(
 ) -> Response:
     """Pass an ask on to a person, who alone may answer it then."""
     await node.asks.get(caller.tenant, id)
-    return _told(
+    return standing_reply(
         await node.asks.delegate(caller.tenant, id, to=body.to, by=caller.actor, request_id=request_id)
     )
 
@@ -233,7 +237,7 @@ async def answer(
 ) -> Response:
     """Answer an ask. The chart decides whether the caller may, and what late and second answers get."""
     await node.asks.get(caller.tenant, id)
-    return _told(
+    return standing_reply(
         await node.asks.answer(
             caller.tenant,
             id,
@@ -247,7 +251,14 @@ async def answer(
 
 
 @router.post("/{id}/link", operation_id="make_link", status_code=201, dependencies=[needs("admin")])
-async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLink:  # noqa: A002 - the name in the path
+async def make_link(
+    id: Id,  # noqa: A002 - the name in the path
+    body: NewLinkBody,
+    caller: Who,
+    node: Here,
+    *,
+    call: Called,
+) -> NewLink:
     """Make a link by which one person answers an open ask once, without a login.
 
     Its token is in this answer and nowhere else. Put it into a URL of your own.
@@ -265,6 +276,8 @@ async def make_link(id: Id, body: NewLinkBody, caller: Who, node: Here) -> NewLi
         raise Problem("not_possible", str(error)) from error
     except InputError as error:
         raise wrong("body.roles", str(error)) from error
+    if call.keyed is not None:
+        await store_answer(node.engine.store, call.keyed, secret_shown(call.path), DAY)
     return NewLink(
         ask=id, person=made.by.id, roles=sorted(made.by.roles), expires_at=made.expires_at, token=token
     )
@@ -286,10 +299,10 @@ async def open_link(token: Token, node: Here) -> LinkShown:
     )
 
 
-@links.post("/{token}", operation_id="answer_link", response_model=shapes.Standing)
+@links.post("/{token}", operation_id="answer_link", response_model=Standing)
 async def answer_link(token: Token, body: LinkAnswerBody, node: Here) -> Response:
     """Answer by a link, once: the same answer again gets the first reply, another one is refused."""
-    return _told(await node.asks.answer_link(token, body.answer, body.data))
+    return standing_reply(await node.asks.answer_link(token, body.answer, body.data))
 
 
 def _ask(row: AskRow) -> dict[str, Any]:
@@ -309,9 +322,3 @@ def _ask(row: AskRow) -> dict[str, Any]:
         "closed_by": row.closed_by,
         "closed_event": row.closed_event,
     }
-
-
-def _told(answer: Answer) -> Response:
-    if isinstance(answer, Refusal):
-        raise problem_of(answer)
-    return json_response(shown(answer), headers={"ETag": f'"{answer.seq}"'})

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Path, Request
+from fastapi import Path, Request
 from starlette.responses import Response
 
-from headway.api import shapes
-from headway.api.depends import Here, Who, needs
+from headway.api.bodies import ResponseBody
+from headway.api.call import Here, Who, needs
+from headway.api.route import Router
+from headway.codec import Meta
 from headway.drawing import Drawings
 from headway.statechart.chart import Chart
 from headway.statechart.drawings.mermaid import mermaid
@@ -19,16 +21,41 @@ from headway.store.queries import InstanceQuery
 PAGE = 500
 MOST_COUNTED = 10_000
 
-router = APIRouter(prefix="/v1/charts", tags=["charts"], dependencies=[needs("read")])
+router = Router(prefix="/v1/charts", tags=["charts"], dependencies=[needs("read")])
 
 Name = Annotated[str, Path(description="The chart's name.", min_length=1, max_length=400)]
 
 
+class ChartSummary(ResponseBody):
+    """A chart in a list."""
+
+    name: str
+    version: int
+    meaning: str
+    states: int
+    events: list[str]
+
+
+class Charts(ResponseBody):
+    """All charts, the newest version of each."""
+
+    items: list[ChartSummary]
+    next: None = None
+
+
+class Counts(ResponseBody):
+    """How many instances of the caller's tenant stand where."""
+
+    chart: str
+    counts: dict[str, int]
+    complete: Annotated[bool, Meta(description="False when there are more instances than were counted.")]
+
+
 @router.get("", operation_id="list_charts")
-async def list_charts(node: Here) -> shapes.Charts:
+async def list_charts(node: Here) -> Charts:
     """The charts that are registered, by name: the version that new instances get."""
     newest = {chart.name: chart for chart in node.engine.charts}
-    return shapes.Charts(items=[summary(chart) for chart in newest.values()])
+    return Charts(items=[summary(chart) for chart in newest.values()])
 
 
 @router.get("/{name}", operation_id="get_chart")
@@ -51,7 +78,7 @@ async def as_svg(name: Name, node: Here, request: Request) -> Response:
 
 
 @router.get("/{name}/counts", operation_id="count_instances")
-async def count_instances(name: Name, node: Here, caller: Who) -> shapes.Counts:
+async def count_instances(name: Name, node: Here, caller: Who) -> Counts:
     """How many instances of the caller's tenant have which status; a status without any is 0."""
     chart = node.engine.charts.newest(name)
     counts = Counter({node.id: 0 for node in chart.root.children})
@@ -61,12 +88,12 @@ async def count_instances(name: Name, node: Here, caller: Who) -> shapes.Counts:
         rows = await node.engine.list(query)
         counts.update(row.status for row in rows)
         after, complete = (rows[-1].id if rows else None), len(rows) < PAGE
-    return shapes.Counts(chart=name, counts=dict(counts), complete=complete)
+    return Counts(chart=name, counts=dict(counts), complete=complete)
 
 
-def summary(chart: Chart) -> shapes.ChartSummary:
+def summary(chart: Chart) -> ChartSummary:
     """What a list says of a chart."""
-    return shapes.ChartSummary(
+    return ChartSummary(
         name=chart.name,
         version=chart.version,
         meaning=chart.model.meaning,

@@ -7,10 +7,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import NamedTuple
 
-from headway.api.live_limits import LiveLimits
+from headway.api.cursors import CursorCipher
+from headway.api.frames import Frame, Frames, Gap
+from headway.api.limits import LiveLimits
 from headway.api.problems import Problem
-from headway.api.seals import Seal
-from headway.api.shown import Frame, Frames, Gap
 from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
 from headway.errors import StoreError
@@ -48,9 +48,9 @@ class Page(NamedTuple):
 class Feed:
     """The events of one subscription for all its readers, as long as there are any."""
 
-    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames, seal: Seal) -> None:
+    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames, cipher: CursorCipher) -> None:
         """`seal` is that of the tenant."""
-        self.wanted, self.seal = wanted, seal
+        self.wanted, self.cipher = wanted, cipher
         self.readers: set[Reader] = set()
         """All of them: those that have joined, and those that catch up."""
         self._tail, self._frames = tail, frames
@@ -100,7 +100,7 @@ class Feed:
     async def _read(self, after: Cursor) -> Page:
         query = EventQuery(after=after, limit=self._page_length, **self.wanted._asdict())
         page = await self._tail.read(query)
-        frames = [self._frames.of(event, self.seal) for event in page.events]
+        frames = [self._frames.of(event, self.cipher) for event in page.events]
         if sum(frame.size for frame in frames) > PAGE_BYTES:
             self._page_length = max(1, len(frames) // 2)
         else:
@@ -132,7 +132,7 @@ class Feed:
             self._opened.set_result(None)
         count = 0
         async for event in self._follower:
-            self._hand_over(self._frames.of(event, self.seal))
+            self._hand_over(self._frames.of(event, self.cipher))
             count += 1
             if count % IN_ONE_GO == 0:
                 await asyncio.sleep(0)
@@ -184,7 +184,7 @@ class Reader:
     @property
     def place(self) -> str:
         """Where to go on, for the reader: the id it was given last, unless it has read on without one."""
-        return self._told or self.feed.seal.place(self.given)
+        return self._told or self.feed.cipher.place(self.given)
 
     def begin(self, after: Cursor, told: str | None = None, *, has_gap: bool = False) -> None:
         """Read on from here, which the reader may know by an id; a gap is what it hears of first."""

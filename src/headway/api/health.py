@@ -2,40 +2,44 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Request
-from pydantic import Field
+from fastapi import Request
 
-from headway.api.depends import Here, Strict
+from headway.api.bodies import ResponseBody
+from headway.api.call import Here
 from headway.api.problems import Problem
+from headway.api.route import Router
+from headway.codec import Meta
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 PROBE = ("", "ready")
 """A name that nobody holds: looking for it asks the database itself."""
 
 
-class Health(Strict):
+class Health(ResponseBody):
     """The service lives."""
 
     status: Literal["alive"] = "alive"
 
 
-class UnknownVersion(Strict):
+class UnknownVersion(ResponseBody):
     """A version that instances live by and this node does not know, with the living nodes that know it."""
 
     chart: str
     version: int
-    nodes: list[str] = Field(description="Empty: its instances stand still until a node that knows it runs.")
+    nodes: Annotated[
+        list[str], Meta(description="Empty: its instances stand still until a node that knows it runs.")
+    ]
 
 
-class Readiness(Strict):
+class Readiness(ResponseBody):
     """The service can answer."""
 
     status: Literal["ready"] = "ready"
-    unknown_versions: list[UnknownVersion] = Field(
-        [], description="What this node leaves to others, as of the last minute."
-    )
+    unknown_versions: Annotated[
+        list[UnknownVersion], Meta(description="What this node leaves to others, as of the last minute.")
+    ] = []
 
 
 @router.get("/health", operation_id="health")

@@ -6,14 +6,13 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
-from headway.api.access import Access
-from headway.api.caller import Caller
-from headway.api.depends import require
+from headway.api.access import Access, Caller
+from headway.api.call import require
+from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.follow import Feed, Reader, Wanted
-from headway.api.live_limits import LiveLimits
+from headway.api.frames import Beat, Frames
+from headway.api.limits import LiveLimits
 from headway.api.problems import Problem, problem_of
-from headway.api.seals import Seal, Seals
-from headway.api.shown import Beat, Frames
 from headway.api.streams import Slot, Streams
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
@@ -41,14 +40,14 @@ class Hub:
         access: Access,
         *,
         streams: Streams,
-        seals: Seals,
+        ciphers: CursorCiphers,
         stopping: asyncio.Event,
         limits: LiveLimits | None = None,
     ) -> None:
         """When `stopping` is set, all readers are let go, each with its cursor."""
         self.limits = limits or LiveLimits()
         self._engine, self._tail, self._access, self._stopping = engine, tail, access, stopping
-        self._streams, self._seals = streams, seals
+        self._streams, self._ciphers = streams, ciphers
         self._frames = Frames(engine.charts)
         self._feeds: dict[Wanted, Feed] = {}
         self._sessions: dict[Reader, Session] = {}
@@ -75,12 +74,12 @@ class Hub:
         UnknownChartError.
         """
         caller = await self.admit(authorization)
-        seal = await self._seals.of(caller.tenant)
-        cursor = None if after is None else seal.cursor(after)
+        cipher = await self._ciphers.of(caller.tenant)
+        cursor = None if after is None else cipher.cursor(after)
         wanted = Wanted(caller.tenant, **properties)
         await self._check(wanted)
         slot = self._streams.take(caller)
-        feed = self._feed(wanted, seal)
+        feed = self._feed(wanted, cipher)
         session = Session(authorization, caller.tenant)
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
         reader = Reader(feed, self.limits)
@@ -127,7 +126,7 @@ class Hub:
                 reader.end(Problem("slow", after=reader.place))
             elif now - reader.active_at >= self.limits.heartbeat:
                 feed = reader.feed
-                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.seal)))
+                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
 
     async def _refused(self) -> dict[Session, Problem]:
         """Those sessions whose credential has run out, was revoked, or is another tenant's."""
@@ -155,9 +154,9 @@ class Hub:
             if instance is not None:
                 await self._engine.row(wanted.tenant, instance)
 
-    def _feed(self, wanted: Wanted, seal: Seal) -> Feed:
+    def _feed(self, wanted: Wanted, cipher: CursorCipher) -> Feed:
         if wanted not in self._feeds:
-            self._feeds[wanted] = Feed(self._tail, wanted, self._frames, seal)
+            self._feeds[wanted] = Feed(self._tail, wanted, self._frames, cipher)
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_looking(), name="headway live")
         return self._feeds[wanted]

@@ -1,85 +1,225 @@
-"""Instances: create, look at, list, move, explain, cancel."""
+"""Instances: create, read, list, send events to, explain and cancel them."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, NoReturn
+from datetime import datetime
+from typing import Annotated, Any
+from urllib.parse import quote
 
-from fastapi import APIRouter, Path, Query
-from fastapi.routing import APIRoute
+from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import Receive, Scope, Send
 
-from headway.api import shapes
-from headway.api.answers import json_response
-from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Sealed, Who, Yes, needs, paged
-from headway.api.hot import shown
+from headway.api.answers import JSON_HEADERS, Reply, json_response
+from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
+from headway.api.call import PER_PAGE, Cipher, Cursor, ExpectedSeq, Here, Limit, RequestId, Who, Yes, needs
+from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
 from headway.api.problems import Problem, problem_of
-from headway.api.requests import expected_seq
+from headway.api.route import Router
 from headway.clock import time_text
-from headway.codec import decode, to_data
-from headway.engine.engine import LONGEST_NAME
+from headway.codec import Meta, decode, encode, to_data
+from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
+from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
-from headway.errors import InternalError, UnknownInstanceError
+from headway.errors import InputError, UnknownInstanceError
 from headway.statechart.refusal import Refusal, allowed_now
-from headway.statechart.snapshot import Snapshot
+from headway.statechart.snapshot import Event, Snapshot
 from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
 INSTANCES, HISTORY = "instances", "history"
+CREATED = 201
+UNADDRESSABLE = frozenset({".", ".."})
 
-router = APIRouter(prefix="/v1/instances", tags=["instances"])
+router = Router(prefix="/v1/instances", tags=["instances"])
 
 Name = Annotated[str, Path(description="The instance's id.", min_length=1, max_length=LONGEST_NAME)]
-SUMMARY = ("id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at", "updated_at")
-DETAILS = (
-    "states",
-    "context",
-    "since",
-    "timers",
-    "work",
-    "asks",
-    "children",
-    "counters",
-    "progress",
-    "output",
-)
+Text = Annotated[str, Meta(pattern=NO_NUL)]
+NewName = Annotated[str, Meta(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
+Time = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+"""A time, always with microseconds: see `time_text`."""
+SUMMARY = ("id", "chart", "version", "seq", "status", "ended", "parent", "owner")
+DETAILS = ("states", "since", "timers", "work", "asks", "children", "counters", "progress", "output")
 LINE = (
-    *("seq", "row", "at", "event", "transition", "before", "after", "actor", "reason", "attempt"),
+    *("seq", "row", "event", "transition", "before", "after", "actor", "reason", "attempt"),
     *("version", "hash"),
 )
 
 
-class HotRoute(APIRoute):
-    """A route that `headway.api.hot` serves; what stands here is its description."""
+class SendEvent(RequestBody):
+    """An event for an instance. Who sends it is told by the credential."""
 
-    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve it, without the machinery that reads descriptions."""
-        if scope["method"] != "POST" or not await scope["app"].state.hot.serves(scope, receive, send):
-            await super().handle(scope, receive, send)
-
-
-hot = APIRouter(prefix="/v1/instances", tags=["instances"], route_class=HotRoute)
+    event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
+    data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None
+    reason: Annotated[Text | None, Meta(description="Why, for the history.")] = None
 
 
-@hot.post("", operation_id="create_instance", status_code=201, response_model=shapes.Standing)
-async def create_instance(body: shapes.NewInstance) -> NoReturn:
-    """Begin a life by the newest version of a chart. Needs the scope `send`."""
-    raise InternalError(f"served elsewhere: {body.chart}")
+class NewInstance(RequestBody):
+    """An instance to create."""
+
+    chart: Annotated[str, Meta(description="The chart's name.", examples=["Expense"])]
+    id: Annotated[NewName | None, Meta(description="Its id; without one it gets one.")] = None
+    context: Annotated[
+        dict[str, Any] | None, Meta(description="Its first context, as the chart's model says.")
+    ] = None
 
 
-@hot.post("/{instance}/events", operation_id="send_event", response_model=shapes.Standing)
-async def send_event(instance: Name, body: shapes.SendEvent) -> NoReturn:
+class Cancel(RequestBody):
+    """Why an instance is cancelled."""
+
+    reason: Text | None = None
+
+
+class Standing(ResponseBody):
+    """Where an instance stands."""
+
+    id: str
+    chart: str
+    version: int
+    seq: Annotated[
+        int, Meta(description="The instance's version: the number of its steps. Its ETag is this in quotes.")
+    ]
+    status: Annotated[str, Meta(description="The outermost active state.")]
+    states: Annotated[
+        tuple[str, ...], Meta(description="The innermost active states, one for each parallel region.")
+    ]
+    ended: bool
+
+
+class InstanceSummary(ResponseBody):
+    """An instance in a list."""
+
+    id: str
+    chart: str
+    version: int
+    seq: int
+    status: str
+    ended: bool
+    parent: str | None
+    owner: str | None
+    created_at: Time
+    updated_at: Time
+
+
+class Instances(ResponseBody):
+    """A page of instances."""
+
+    items: list[InstanceSummary]
+    next: Annotated[str | None, Meta(description="The cursor of the next page; null on the last one.")]
+
+
+class Instance(InstanceSummary):
+    """An instance as it is now."""
+
+    states: tuple[str, ...]
+    context: dict[str, Any]
+    since: Annotated[dict[str, datetime], Meta(description="Since when each active state is.")]
+    timers: dict[str, Any]
+    work: Annotated[dict[str, Any], Meta(description="The open work, by state.")]
+    asks: Annotated[dict[str, Any], Meta(description="The open asks, by state.")]
+    children: Annotated[dict[str, int], Meta(description="How many children have which status.")]
+    counters: dict[str, int]
+    progress: float
+    output: Any
+
+
+class AllowedEvent(ResponseBody):
+    """An event that the instance would accept now."""
+
+    event: str
+    by: Annotated[tuple[str, ...], Meta(description="The roles that may send it; empty for anybody.")]
+    targets: tuple[str, ...]
+    yours: Annotated[bool, Meta(description="Whether the caller has one of the roles.")]
+
+
+class AllowedEvents(ResponseBody):
+    """The events that an instance would accept now."""
+
+    seq: int
+    items: list[AllowedEvent]
+    next: None = None
+
+
+class Line(ResponseBody):
+    """A line of an instance's history."""
+
+    seq: int
+    row: int
+    at: Time
+    event: str
+    transition: str
+    before: str
+    after: str
+    actor: str
+    reason: str | None
+    attempt: int
+    data: Any
+    version: int
+    note: Annotated[
+        Any, Meta(description="What people were asked in this step, and which questions it closed.")
+    ]
+    hash: Annotated[str, Meta(description="Covers the line and the hash of the line before it.")]
+
+
+class Lines(ResponseBody):
+    """A page of an instance's history, the oldest first."""
+
+    items: list[Line]
+    next: str | None
+
+
+class Why(ResponseBody):
+    """Why an instance stands where it stands."""
+
+    text: Annotated[str, Meta(description="The explanation for a person.")]
+    stuck: bool
+    why: dict[str, Any]
+    work: list[Any]
+    children: list[str]
+    undelivered: list[str]
+
+
+SENDS: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send")]}
+READS: dict[str, Any] = {"dependencies": [needs("read")]}
+
+
+@router.post("", operation_id="create_instance", status_code=CREATED, **SENDS)
+async def create_instance(body: NewInstance, node: Here, caller: Who, request_id: RequestId) -> Response:
+    """Create an instance of the newest version of a chart. Needs the scope `send`."""
+    _check_name(body.id)
+    tenant = node.tenant(caller.tenant)
+    try:
+        answer = await tenant.create(
+            body.chart, body.id, body.context, by=caller.actor, request_id=request_id
+        )
+    except InputError as error:
+        raise Problem("context", str(error)) from error
+    return standing_reply(answer, CREATED)
+
+
+@router.post("/{instance}/events", operation_id="send_event", **SENDS)
+async def send_event(
+    instance: Name,
+    body: SendEvent,
+    node: Here,
+    caller: Who,
+    *,
+    request_id: RequestId,
+    expected_seq: ExpectedSeq,
+) -> Response:
     """Send an event. It is committed when the answer comes. Needs the scope `send`.
 
-    An event that the chart refuses changes nothing: the problem says where the instance stands and what it
-    would take. With `If-Match`, the event counts only for the version that the caller has seen.
+    An event that the chart refuses changes nothing: the problem says where the instance stands and which
+    events it would accept. With `If-Match`, the event is only for the version that the caller has seen.
     """
-    raise InternalError(f"served elsewhere: {instance} {body.event}")
+    event = Event(body.event, body.data, by=caller.actor, reason=body.reason)
+    answer = await node.engine.send(
+        caller.tenant, instance, event, request_id=request_id, expected_seq=expected_seq
+    )
+    return standing_reply(answer)
 
 
-@router.get("", operation_id="list_instances", dependencies=[needs("read")])
+@router.get("", operation_id="list_instances", **READS)
 async def list_instances(
     node: Here,
     caller: Who,
@@ -91,7 +231,7 @@ async def list_instances(
     ended: Annotated[Yes | None, Query(description="Only those that have ended, or have not.")] = None,
     cursor: Cursor = None,
     limit: Limit = PER_PAGE,
-) -> shapes.Instances:
+) -> Instances:
     """The instances of the caller's tenant, in the order of their creation."""
     if chart is not None:
         node.engine.charts.newest(chart)
@@ -105,68 +245,62 @@ async def list_instances(
         )
 
     rows, following = await paged(read, limit, lambda row: cursor_text(INSTANCES, row.id))
-    return shapes.Instances(items=[shapes.Summary(**summary(row)) for row in rows], next=following)
+    return Instances(items=[InstanceSummary(**summary(row)) for row in rows], next=following)
 
 
-@router.get(
-    "/{instance}",
-    operation_id="get_instance",
-    response_model=shapes.Instance,
-    dependencies=[needs("read")],
-)
+@router.get("/{instance}", operation_id="get_instance", response_model=Instance, **READS)
 async def get_instance(instance: Name, node: Here, caller: Who, request: Request) -> Response:
-    """Where an instance stands and what it knows; its `ETag` is its version."""
+    """An instance with its states and its context; its `ETag` is its version."""
     row = await node.engine.row(caller.tenant, instance)
     tag = {"ETag": f'"{row.seq}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=304, headers=tag)
     snapshot = decode(Snapshot, row.snapshot)
-    details = {name: getattr(snapshot, name) for name in DETAILS}
     if not snapshot.ended:
         node.engine.charts.known(snapshot.chart, snapshot.version)  # else nobody could say what may be shown
-    details["context"] = context_of(snapshot, node.engine.charts)
-    times = {name: time_text(getattr(row, name)) for name in ("created_at", "updated_at")}
-    return json_response({**summary(row), **times, **details}, headers=tag)
+    details = {name: getattr(snapshot, name) for name in DETAILS}
+    shown = Instance(**summary(row), **details, context=context_of(snapshot, node.engine.charts))
+    return json_response(shown, headers=tag)
 
 
-@router.get("/{instance}/allowed", operation_id="get_allowed_events", dependencies=[needs("read")])
-async def get_allowed(instance: Name, node: Here, caller: Who) -> shapes.AllowedEvents:
+@router.get("/{instance}/allowed", operation_id="get_allowed_events", **READS)
+async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
     """The events that some transition waits for now, whatever its conditions say."""
     snapshot = await node.engine.get(caller.tenant, instance)
     chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
     active = () if snapshot.ended else chart.configuration(snapshot.states)
     items = [
-        shapes.AllowedEvent(
+        AllowedEvent(
             event=each.event,
-            by=[*each.by],
-            targets=[*each.targets],
+            by=each.by,
+            targets=each.targets,
             yours=not each.by or not caller.actor.roles.isdisjoint(each.by),
         )
         for each in allowed_now(chart, active, snapshot.asks)
     ]
-    return shapes.AllowedEvents(seq=snapshot.seq, items=items)
+    return AllowedEvents(seq=snapshot.seq, items=items)
 
 
-@router.get("/{instance}/history", operation_id="get_history", dependencies=[needs("read")])
+@router.get("/{instance}/history", operation_id="get_history", **READS)
 async def get_history(
-    instance: Name, node: Here, caller: Who, seal: Sealed, *, cursor: Cursor = None, limit: Limit = PER_PAGE
-) -> shapes.Lines:
+    instance: Name, node: Here, caller: Who, cipher: Cipher, *, cursor: Cursor = None, limit: Limit = PER_PAGE
+) -> Lines:
     """What has happened to an instance: who did what and when, the oldest first."""
-    after = position_of(HISTORY, cursor, seal)
+    after = position_of(HISTORY, cursor, cipher)
     await node.engine.row(caller.tenant, instance)
 
     async def read(count: int) -> Any:
         return await node.engine.history(caller.tenant, instance, after=after, limit=count)
 
-    rows, following = await paged(read, limit, lambda row: position_text(HISTORY, row.position, seal))
-    return shapes.Lines(items=[_line(row) for row in rows], next=following)
+    rows, following = await paged(read, limit, lambda row: position_text(HISTORY, row.position, cipher))
+    return Lines(items=[_line(row) for row in rows], next=following)
 
 
-@router.get("/{instance}/why", operation_id="get_why", dependencies=[needs("read")])
-async def get_why(instance: Name, node: Here, caller: Who) -> shapes.Why:
+@router.get("/{instance}/why", operation_id="get_why", **READS)
+async def get_why(instance: Name, node: Here, caller: Who) -> Why:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     explained = await node.engine.why(caller.tenant, instance)
-    return shapes.Why(
+    return Why(
         text=str(explained),
         stuck=explained.stuck,
         why=to_data(explained.why),
@@ -176,20 +310,15 @@ async def get_why(instance: Name, node: Here, caller: Who) -> shapes.Why:
     )
 
 
-@router.post(
-    "/{instance}/cancel",
-    operation_id="cancel_instance",
-    response_model=shapes.Standing,
-    dependencies=[needs("send")],
-)
+@router.post("/{instance}/cancel", operation_id="cancel_instance", **SENDS)
 async def cancel_instance(
     instance: Name,
     node: Here,
     caller: Who,
     *,
-    request: Request,
     request_id: RequestId,
-    body: shapes.Cancel | None = None,
+    expected_seq: ExpectedSeq,
+    body: Cancel | None = None,
 ) -> Response:
     """Cancel an instance and its children, by the event that its chart names for it.
 
@@ -201,25 +330,51 @@ async def cancel_instance(
         by=caller.actor,
         reason=None if body is None else body.reason,
         request_id=request_id,
-        expected_seq=expected_seq(dict(request.scope["headers"])),
+        expected_seq=expected_seq,
     )
+    return standing_reply(answer)
+
+
+def standing(answer: Answer) -> Standing:
+    """Where an instance stands after a call to the engine; raises Problem for a refusal."""
     if isinstance(answer, Refusal):
         raise problem_of(answer)
-    return json_response(shown(answer), headers={"ETag": f'"{answer.seq}"'})
+    return Standing(
+        answer.instance,
+        answer.chart,
+        answer.version,
+        answer.seq,
+        answer.status,
+        answer.states,
+        answer.ended,
+    )
+
+
+def standing_reply(answer: Answer, status: int = 200) -> Reply:
+    """The same as a whole answer, with its `ETag`; of a new instance also with its `Location`."""
+    shown = standing(answer)
+    headers = [*JSON_HEADERS, (b"etag", b'"%d"' % shown.seq)]
+    if status == CREATED:
+        headers.append((b"location", b"/v1/instances/" + quote(shown.id, safe="").encode()))
+    return Reply(status, encode(shown), headers)
 
 
 def summary(row: InstanceRow) -> dict[str, Any]:
     """What a list says of an instance."""
-    return {name: getattr(row, name) for name in SUMMARY}
+    times = {name: time_text(getattr(row, name)) for name in ("created_at", "updated_at")}
+    return {**{name: getattr(row, name) for name in SUMMARY}, **times}
 
 
-def _line(row: HistoryRow) -> shapes.Line:
+def _check_name(name: str | None) -> None:
+    """Raises Problem 422 for a name that no path can hold, or that only a parent gives."""
+    if name is not None and (name in UNADDRESSABLE or parent_named(name)):
+        raise wrong("body.id", 'it must not be "." or "..", nor have the form of a child\'s name')
+
+
+def _line(row: HistoryRow) -> Line:
     known = {name: getattr(row, name) for name in LINE}
-    return shapes.Line(**known, data=data_of(row), note=_json(row.note))
-
-
-def _json(text: str | None) -> Any:
-    return None if text is None else decode(object, text)
+    note = None if row.note is None else decode(object, row.note)
+    return Line(**known, at=time_text(row.at), data=data_of(row), note=note)
 
 
 async def _known(node: Here, caller: Who, cursor: str) -> str:
@@ -228,5 +383,5 @@ async def _known(node: Here, caller: Who, cursor: str) -> str:
     try:
         await node.engine.row(caller.tenant, instance)
     except UnknownInstanceError as error:
-        raise Problem("cursor", "what the cursor names is no longer there") from error
+        raise Problem("cursor", "the instance that the cursor names is no longer there") from error
     return instance

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
-from typing import NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
-from headway.api.caller import SCOPES
 from headway.clock import milliseconds
 from headway.codec import replace
-from headway.engine.once import Repeatable, run_command
 from headway.engine.orders import HOUR
+from headway.engine.requests import Repeatable, run_command
 from headway.errors import InputError, StoreError, UnknownKeyError
 from headway.statechart.identity import require_id
 from headway.statechart.snapshot import Actor, Kind, is_reserved
@@ -25,6 +24,9 @@ from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 
 KEY = re.compile(r"hw_(?P<id>[0-9a-f]{16})_(?P<secret>[0-9a-f]{48})")
+Scope = Literal["read", "send", "work", "operate", "admin"]
+SCOPES: tuple[Scope, ...] = get_args(Scope)
+ADMIN: Scope = "admin"
 OVERLAP = "1h"
 LONGEST_TEXT = 200
 MOST_ROLES = 100

@@ -5,97 +5,94 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Request
-from pydantic import BeforeValidator, Field
+from fastapi import Depends, Path
 
 from headway.api.access import Access
-from headway.api.caller import Scope
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import (
+from headway.api.bodies import NO_NUL, ActorId, Duration, RequestBody, ResponseBody
+from headway.api.call import (
     PER_PAGE,
-    WHOLE,
-    ActorId,
+    Call,
+    Called,
     Cursor,
-    Duration,
-    Keyed,
     Limit,
-    Strict,
     Who,
     access_of,
     needs,
-    paged,
 )
-from headway.api.kept import spent
-from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey
-from headway.engine.once import Repeatable
-from headway.engine.once import Request as KeyedRequest
-from headway.statechart.snapshot import Actor, Kind
+from headway.api.cursors import cursor_place, cursor_text, paged
+from headway.api.idempotency import secret_shown
+from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey, Scope
+from headway.api.route import Router
+from headway.codec import Meta
+from headway.engine.requests import Repeatable
+from headway.statechart.snapshot import Actor
 from headway.store.rows import KeyNoteRow, KeyRow
 
-router = APIRouter(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
+router = Router(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
 
 Door = Annotated[Access, Depends(access_of)]
 Id = Annotated[str, Path(description="The key's id: the part between `hw_` and its secret.", max_length=400)]
 
 
-def _whole(number: object) -> object:
-    """JSON has one kind of number: 5.0 is the integer 5."""
-    return int(number) if isinstance(number, float) and number.is_integer() else number
-
-
 Overlap = Annotated[
-    str, Field(pattern=r"^(0s|[1-9][0-9]{0,4}(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["1h", "0s"])
+    str, Meta(pattern="^(0s|[1-9][0-9]{0,4}(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["1h", "0s"])
 ]
-Calls = Annotated[int, Field(ge=1, le=HIGHEST_RATE), WHOLE]
-Rate = Annotated[Calls, BeforeValidator(_whole, json_schema_input_type=Calls)]
+Rate = Annotated[int, Meta(ge=1, le=HIGHEST_RATE)]
 
 
-class ActorBody(Strict):
+class KeyActor(ResponseBody):
     """As whom the calls of a key act. Charts decide by kind and roles."""
 
-    id: ActorId = Field(description="Who it is, in histories.")
-    kind: Kind = Field("service", description="What it is: a chart may keep agents from something.")
-    roles: Annotated[list[ActorId], Field(max_length=MOST_ROLES)] = Field(
-        [], description="Those that charts ask for."
-    )
+    id: str
+    kind: str
+    roles: tuple[str, ...]
 
 
-class NewActorBody(ActorBody):
+class NewKeyActor(RequestBody):
     """As whom the calls of a new key act. `system` and `instance:…` are reserved for the engine."""
 
-    kind: Literal["person", "agent", "service"] = Field(
-        "service", description="What it is: a chart may keep agents from something."
-    )
+    id: Annotated[ActorId, Meta(description="Its id in histories.")]
+    kind: Annotated[
+        Literal["person", "agent", "service"],
+        Meta(description="What it is: a chart may keep agents from something."),
+    ] = "service"
+    roles: Annotated[
+        list[ActorId], Meta(max_length=MOST_ROLES), Meta(description="Those that charts ask for.")
+    ] = []
 
 
-class NewKeyBody(Strict):
+class NewKeyBody(RequestBody, kw_only=True):
     """A key to be made. `lasts` is a duration, none is for ever; `rate` is in calls a second."""
 
-    name: Annotated[str, Field(max_length=LONGEST_TEXT, pattern=r"^[^\x00]*$")] = Field(
-        "", description="What it is for, for people."
+    name: Annotated[
+        str, Meta(max_length=LONGEST_TEXT, pattern=NO_NUL), Meta(description="What it is for, for people.")
+    ] = ""
+    actor: NewKeyActor
+    scopes: Annotated[
+        list[Scope],
+        Meta(min_length=1, max_length=10),
+        Meta(description="What it may do; `admin` is all of it."),
+    ]
+    lasts: Annotated[Duration | None, Meta(description="For how long it is valid; for ever without it.")] = (
+        None
     )
-    actor: NewActorBody
-    scopes: Annotated[list[Scope], Field(min_length=1, max_length=10)] = Field(
-        description="What it may do; `admin` is all of it."
-    )
-    lasts: Duration | None = Field(None, description="For how long it is valid; for ever without it.")
-    rate: Rate | None = Field(None, description="How many calls a second it may make.")
+    rate: Annotated[Rate | None, Meta(description="How many calls a second it may make.")] = None
 
 
-class RotationBody(Strict):
+class RotationBody(RequestBody):
     """For how long the old secret stays valid beside the new one."""
 
-    overlap: Overlap = Field(
-        default=OVERLAP, description="A number and its unit; `0s` ends the old one at once."
+    overlap: Annotated[Overlap, Meta(description="A number and its unit; `0s` ends the old one at once.")] = (
+        OVERLAP
     )
 
 
-class Key(Strict):
+class Key(ResponseBody):
     """A key, without its secret."""
 
     id: str
     name: str
-    actor: ActorBody
+    actor: KeyActor
     scopes: list[str]
     rate: int | None
     made_at: datetime
@@ -112,14 +109,14 @@ class KeyWithSecret(Key):
     key: str
 
 
-class Keys(Strict):
+class Keys(ResponseBody):
     """A page of keys."""
 
     items: list[Key]
     next: str | None
 
 
-class Note(Strict):
+class Note(ResponseBody):
     """What was done to a key or with it.
 
     `made`, `rotated` and `revoked` are acts, one each. `used` and `refused: …` are counted, one for each day.
@@ -132,7 +129,7 @@ class Note(Strict):
     by: str
 
 
-class Notes(Strict):
+class Notes(ResponseBody):
     """A page of notes, the newest first."""
 
     items: list[Note]
@@ -140,9 +137,7 @@ class Notes(Strict):
 
 
 @router.post("", operation_id="make_key", status_code=201)
-async def make_key(
-    body: NewKeyBody, caller: Who, access: Door, *, request: Request, keyed: Keyed
-) -> KeyWithSecret:
+async def make_key(body: NewKeyBody, caller: Who, access: Door, call: Called) -> KeyWithSecret:
     """Make a key for the caller's tenant. Its text is in this answer and nowhere else."""
     actor = Actor(body.actor.id, body.actor.kind, frozenset(body.actor.roles))
     made = await access.keyring.make(
@@ -153,7 +148,7 @@ async def make_key(
         lasts=body.lasts,
         rate=body.rate,
         by=caller.actor.id,
-        once=_once(keyed, request),
+        once=_once(call),
     )
     return _with_secret(made)
 
@@ -182,13 +177,12 @@ async def rotate_key(
     caller: Who,
     access: Door,
     *,
-    request: Request,
-    keyed: Keyed,
+    call: Called,
     body: RotationBody | None = None,
 ) -> KeyWithSecret:
     """Give a key a new secret. The old one stays valid for the overlap, so that no caller is cut off."""
     overlap = (body or RotationBody()).overlap
-    once = _once(keyed, request)
+    once = _once(call)
     made = await access.keyring.rotate(caller.tenant, id, overlap=overlap, by=caller.actor.id, once=once)
     return _with_secret(made)
 
@@ -222,7 +216,7 @@ def _shown(row: KeyRow) -> dict[str, Any]:
     return {
         "id": row.id,
         "name": row.name,
-        "actor": ActorBody.model_construct(id=row.actor, kind=row.kind, roles=[*row.roles]),
+        "actor": KeyActor(row.actor, row.kind, row.roles),
         "scopes": [*row.scopes],
         "rate": row.rate,
         "made_at": row.made_at,
@@ -234,10 +228,11 @@ def _shown(row: KeyRow) -> dict[str, Any]:
     }
 
 
-def _once(keyed: KeyedRequest | None, request: Request) -> Repeatable[KeyRow] | None:
-    """What is kept of a request that makes a secret: that it was carried out, and for which key."""
-    path: str = request.scope["path"]
-    return None if keyed is None else Repeatable(keyed, lambda key: spent(path, key=key.id))
+def _once(call: Call) -> Repeatable[KeyRow] | None:
+    """What is stored for a request that makes a secret: that it was carried out, and for which key."""
+    if call.keyed is None:
+        return None
+    return Repeatable(call.keyed, lambda key: secret_shown(call.path, key=key.id))
 
 
 def _with_secret(made: NewKey) -> KeyWithSecret:

@@ -7,29 +7,28 @@ from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Header, Query
+from fastapi import Header, Query
 from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.api.answers import NOT_KEPT
+from headway.api.call import needs
 from headway.api.connections import ESTABLISHED
-from headway.api.depends import needs
 from headway.api.follow import Give, Reader
-from headway.api.hello import credential_of, hello_of, must_be_own_page
+from headway.api.frames import Frame
+from headway.api.handshake import Handshakes, credential_of, hello_of, must_be_own_page
 from headway.api.hub import Hub
 from headway.api.problems import Problem, problem_of
 from headway.api.requests import headers_of
-from headway.api.shown import Frame
-from headway.api.streams import Handshakes
+from headway.api.route import Router
 from headway.codec import encode
 
 CLOSED_WITH = 4_000
 """The code a WebSocket is closed with is this and the status of the problem."""
 STREAM = "text/event-stream; charset=utf-8"
-STREAM_HEADERS = {**NOT_KEPT, "X-Accel-Buffering": "no"}
+STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 SOON = 1_000
 """After so many milliseconds a reader that has lost its stream comes back."""
 
@@ -43,7 +42,7 @@ LastEventId = Annotated[
 ]
 Name = Annotated[str | None, Query(max_length=400)]
 
-router = APIRouter(tags=["live"])
+router = Router(tags=["live"])
 
 
 def hub_of(app: Any) -> Hub:
@@ -56,7 +55,7 @@ def hub_of(app: Any) -> Hub:
             state.node.tail,
             state.access,
             streams=state.streams,
-            seals=state.seals,
+            ciphers=state.ciphers,
             stopping=state.stopping,
             limits=limits,
         )

@@ -5,14 +5,16 @@ from __future__ import annotations
 import hmac
 from typing import Annotated
 
-from fastapi import APIRouter, Header, Request
+from fastapi import Header, Request
 from starlette.responses import Response
 
-from headway.api.depends import access_of, require
-from headway.api.front import Front
+from headway.api.access import Access
+from headway.api.app import Front
+from headway.api.call import require
+from headway.api.route import Router
 from headway.telemetry.metrics import CONTENT_TYPE, Metrics, ProcessMetric
 
-router = APIRouter(tags=["health"])
+router = Router(tags=["health"])
 
 Bearer = Annotated[str | None, Header(alias="Authorization", description="`Bearer` and a token or a key.")]
 
@@ -29,7 +31,8 @@ async def metrics(request: Request, authorization: Bearer = None) -> Response:
     given = (authorization or "").encode("utf-8", "surrogateescape")
     if token and hmac.compare_digest(given, f"Bearer {token}".encode()):
         return Response(await shown.text(), media_type=CONTENT_TYPE)
-    caller = await access_of(request).caller(authorization)
+    access: Access = request.app.state.access
+    caller = await access.caller(authorization)
     require(caller, "operate")
     return Response(await shown.text(caller.tenant), media_type=CONTENT_TYPE)
 

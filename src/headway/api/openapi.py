@@ -7,11 +7,14 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.routing import iter_route_contexts
 
 from headway.api.examples import EXAMPLES, LINKS
 from headway.api.problem_kinds import KINDS
 from headway.api.problems import PROBLEM_JSON
 from headway.api.requests import KEY, TAG
+from headway.api.route import Route
+from headway.codec import json_schemas
 
 OPEN = ("/health", "/ready", "/problems", "/docs", "/openapi.json", "/v1/links")
 """What needs no credential: paths that begin so."""
@@ -47,6 +50,7 @@ def document_of(app: FastAPI) -> Document:
     schemas = components.setdefault("schemas", {})
     for name in FRAMEWORK:
         schemas.pop(name, None)
+    schemas |= describe_structs(app, document)
     schemas["Problem"] = problem_schema()
     components["securitySchemes"] = {
         "bearer": {"type": "http", "scheme": "bearer", "description": "An API key or a token."}
@@ -58,6 +62,35 @@ def document_of(app: FastAPI) -> Document:
         for method, operation in operations.items():
             complete(operation, method, path)
     return document
+
+
+def describe_structs(app: FastAPI, document: Document) -> Document:
+    """Describe the bodies and answers of all routes; gives the schemas of the structs in them, by name."""
+    routes = {
+        str(context.operation_id): context.original_route
+        for context in iter_route_contexts(app.routes)
+        if isinstance(context.original_route, Route)
+    }
+    functions = {name: route.function for name, route in routes.items()}
+    kinds = {
+        (name, what): kind
+        for name, each in functions.items()
+        for what, kind in (("body", each.body), ("answer", each.answers))
+        if kind is not None
+    }
+    found, components = json_schemas(kinds.values(), "#/components/schemas/{name}")
+    schemas = dict(zip(kinds, found, strict=True))
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            name = operation.get("operationId", "")
+            if (name, "body") in schemas:
+                content = {"application/json": {"schema": schemas[name, "body"]}}
+                operation["requestBody"] = {"required": functions[name].needs_body, "content": content}
+            if (name, "answer") in schemas:
+                status = str(routes[name].status_code or 200)
+                content = {"application/json": {"schema": schemas[name, "answer"]}}
+                operation["responses"][status]["content"] = content
+    return components
 
 
 def complete(operation: Operation, method: str, path: str) -> None:

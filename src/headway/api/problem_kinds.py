@@ -25,68 +25,64 @@ KINDS: dict[str, Kind] = {
     "doubled_header": Kind(
         400,
         "A header is given twice",
-        "A header that decides who calls or what is done came twice, or a credential came in two ways. "
-        "Nothing was done.",
-        "Send it once. If it is sent once, look at what stands between you and the service.",
+        "A header that must come once came twice, or a credential came in two ways. Nothing was done.",
+        "Send it once. If you do, check the proxies between you and the service.",
     ),
     "not_http": Kind(
         400,
-        "This is not HTTP",
-        "What came over the connection cannot be read as a request; the connection is closed.",
+        "The request is not HTTP",
+        "The bytes on the connection are not an HTTP request; the connection is closed.",
         "Use an HTTP client.",
     ),
     "unauthenticated": Kind(
         401,
-        "Who are you?",
-        "The request carries no credential, or one that is unknown, expired or revoked. Which of them is "
-        "not told.",
+        "Authentication required",
+        "The request has no credential, or one that is unknown, expired or revoked. For safety the answer "
+        "does not say which.",
         "Send `Authorization: Bearer <API key or token>` with a credential that is valid now.",
     ),
     "forbidden": Kind(
         403,
-        "This credential may not do that",
-        "The credential is valid, and lacks the scope that `scope` names.",
+        "The credential lacks a scope",
+        "The credential is valid, but lacks the scope named in `scope`.",
         "Use a credential with this scope, or with `admin`.",
     ),
     "not_found": Kind(
         404,
-        "There is nothing here",
+        "Not found",
         "No route has this path, or nothing of this name exists for the caller's tenant.",
         "Compare the path with the list of routes at `/docs`.",
     ),
     "method": Kind(
         405,
-        "The path does not take this method",
-        "There is something at this path, but not for this method. The header `Allow` lists the methods it "
-        "takes.",
+        "Method not allowed",
+        "The path exists, but not for this method. The header `Allow` lists its methods.",
         "Use one of the methods in `Allow`.",
     ),
     "too_large": Kind(
         413,
-        "That is too large",
-        "The body is larger than the service takes, or a name in it is longer.",
-        "Send less: keep large things elsewhere and send a reference.",
+        "The request is too large",
+        "The body is larger than the service accepts, or a name in it is longer.",
+        "Send less: store large data elsewhere and send a reference.",
     ),
     "media_type": Kind(
         415,
-        "The body is not of type JSON",
-        "A body is taken only with `Content-Type: application/json`.",
+        "The content type is not JSON",
+        "A body is accepted only with `Content-Type: application/json`.",
         "Send JSON, and say so in `Content-Type`.",
     ),
     "invalid": Kind(
         422,
-        "The request is not what this route takes",
-        "A field is missing, unknown, or of another type: nothing is coerced. `errors` lists each place "
-        "and what is "
-        "wrong there.",
-        "Correct the places that `errors` names. The OpenAPI document at `/openapi.json` has the exact "
-        "types.",
+        "The request is not valid",
+        "A field is missing, unknown, or of another type: nothing is coerced. `errors` names the place and "
+        "what is wrong there. A body may have more errors than the first one, which is named.",
+        "Correct what `errors` names. The OpenAPI document at `/openapi.json` has the exact types.",
     ),
     "cursor": Kind(
         422,
-        "This is not a cursor of this route",
+        "The cursor is not valid",
         "A cursor is the `next` of an earlier page, or the id of an earlier event, of the same route.",
-        "Take the cursor from an answer as it stands, or leave it out to begin at the beginning.",
+        "Use the cursor of an answer unchanged, or leave it out to start at the beginning.",
     ),
     "rate_limited": Kind(
         429,
@@ -102,17 +98,16 @@ KINDS: dict[str, Kind] = {
     ),
     "internal": Kind(
         500,
-        "The service has failed",
-        "Something broke that should not. Nothing is told about it here; the service's log has it.",
-        "Repeat the request with the same `Idempotency-Key`. If it goes on, show the log to those who run "
-        "the service.",
+        "Internal error",
+        "An unexpected error. The answer does not describe it; the log of the service does.",
+        "Repeat the request with the same `Idempotency-Key`. If it fails again, ask the operators of the "
+        "service to look at its log.",
     ),
     "unavailable": Kind(
         503,
-        "The service cannot answer now",
-        "The database cannot be reached, or the service is about to stop. With `maybe_committed` true, a "
-        "change that "
-        "was asked for may have been made.",
+        "The service is unavailable",
+        "The database cannot be reached, or the service is stopping. If `maybe_committed` is true, the "
+        "change may have been made.",
         "Repeat the request with the same `Idempotency-Key`, after `Retry-After` seconds.",
     ),
     "unknown_version": Kind(
@@ -125,39 +120,33 @@ KINDS: dict[str, Kind] = {
     ),
     "schema": Kind(
         503,
-        "The database is of another version",
-        "The tables are not those that this version of the service needs.",
-        "Run `headway db upgrade`.",
+        "The database schema does not match",
+        "The database schema does not match this version of the service.",
+        "Run `headway db up`.",
     ),
     "full": Kind(
         507,
         "The database's disk is full",
-        "There is no room left; nothing was changed.",
-        "Make room. Reading goes on meanwhile.",
+        "There is no space left; nothing was changed.",
+        "Free some space. Reading still works.",
     ),
     # Repeats and versions.
-    "key_in_flight": Kind(
-        409,
-        "The first request with this key is still under way",
-        "An `Idempotency-Key` came again, to another process, before the first request with it was answered.",
-        "Wait for the first answer, or repeat a moment later to get the same answer.",
-    ),
     "key_reused": Kind(
         422,
-        "The key was used for another request",
+        "The idempotency key was used for another request",
         "An `Idempotency-Key` belongs to one request: the same path, the same body, the same caller.",
-        "Make a new key for each new request; repeat a request with its own key only.",
+        "Use a new key for each new request; repeat a request only with its own key.",
     ),
     "secret_told": Kind(
         409,
-        "The request was carried out, and its answer is told only once",
+        "The request was carried out; its secret was shown once",
         "The answer to the first request with this `Idempotency-Key` held a secret, which is not kept "
         "anywhere. `key` is the id of the API key that was made or rotated.",
         "Use the first answer. If it is lost, rotate the key that was made, or make another link.",
     ),
     "version": Kind(
         412,
-        "The instance has moved on",
+        "The instance has another version",
         "`If-Match` names another version than the instance has. `seq` is the version it has now.",
         "Read the instance again, decide again, and send with its new `ETag`.",
     ),
@@ -213,7 +202,7 @@ KINDS: dict[str, Kind] = {
     ),
     "result_refused": Kind(
         409,
-        "The result was not taken",
+        "The result was refused",
         "The chart does not take what the worker has brought, so the attempt has failed. `error` is the "
         "code that the "
         "chart has heard of.",
@@ -222,7 +211,7 @@ KINDS: dict[str, Kind] = {
     ),
     "not_possible": Kind(
         409,
-        "That is not possible here",
+        "Not possible",
         "The instance's chart does not have what was asked for, for example no event that cancels, or the "
         "service is not set up for it, for example has no secret for links. `detail` says what.",
         "Look at the chart: `GET /v1/charts/{name}`, or at the service's settings.",
@@ -236,15 +225,15 @@ KINDS: dict[str, Kind] = {
     # Live events.
     "origin": Kind(
         403,
-        "Pages of other sites may not connect",
+        "The origin is not allowed",
         "A browser says that the page which opens the WebSocket is of another site than the service.",
         "Open it from a page of the service, or let those who run the service name the page's origin in "
         "its settings.",
     ),
     "silent": Kind(
         408,
-        "There was no hello",
-        "A WebSocket has said nothing for too long: it says first what it wants.",
+        "No hello on the WebSocket",
+        "The WebSocket sent no hello in time. The first message must be a hello.",
         'Send `{"type": "hello"}`, with what is wanted, as soon as the WebSocket is open.',
     ),
     "too_many_streams": Kind(
@@ -282,9 +271,9 @@ KINDS: dict[str, Kind] = {
     ),
     "already": Kind(
         409,
-        "The instance is there already",
-        "The event leads to where the instance stands, so it has probably been sent before.",
-        "Nothing is to be done. Send an `Idempotency-Key` to get the first answer again.",
+        "The instance is in that state already",
+        "The event leads to the current state of the instance, so it was probably sent before.",
+        "Nothing needs to be done. Send an `Idempotency-Key` to get the first answer again.",
     ),
     "terminal": Kind(
         409,
@@ -307,38 +296,38 @@ KINDS: dict[str, Kind] = {
     ),
     "actor": Kind(
         403,
-        "The caller has none of the roles",
+        "The caller lacks the role",
         "The transition is for other roles, or not for agents. `allowed` names the roles.",
-        "Let somebody with one of the roles send it.",
+        "Somebody with one of the roles must send it.",
     ),
     "duty": Kind(
         403,
-        "Somebody else must do that",
-        "Duties are separated: who has done one part may not do the other.",
-        "Let another person send it.",
+        "Separation of duties",
+        "The person who did one part may not do the other.",
+        "Another person must send it.",
     ),
     "payload": Kind(
         422,
-        "The event's data is not what it takes",
-        "The data does not fit the model that the transition takes.",
-        "Correct the places that `detail` names.",
+        "The event's data is not valid",
+        "The data does not match the model of the transition.",
+        "Correct what `detail` names.",
     ),
     "context": Kind(
         422,
-        "The context is not what the chart takes",
-        "The context does not fit the chart's model.",
-        "Correct the places that `detail` names.",
+        "The context is not valid",
+        "The context does not match the chart's model.",
+        "Correct what `detail` names.",
     ),
     "guard": Kind(
         409,
-        "A condition does not hold",
-        "A transition waits for the event, but its condition says no. `objections` holds the reasons.",
-        "Bring about what the condition asks for, then send again.",
+        "A guard refused the event",
+        "A transition waits for the event, but its guard refuses it. `objections` has the reasons.",
+        "Meet the condition, then send the event again.",
     ),
     "claimed": Kind(
         409,
-        "Somebody else has taken the ask on",
-        "An ask that is claimed or delegated is answered by that person alone.",
+        "Somebody else has claimed the ask",
+        "Only the person who claimed the ask, or to whom it was delegated, may answer it.",
         "Wait for the claim to run out, or let the person answer.",
     ),
     "late": Kind(
@@ -350,19 +339,19 @@ KINDS: dict[str, Kind] = {
     ),
     "stale": Kind(
         409,
-        "What the event refers to is over",
+        "The event refers to something that is over",
         "The timer, ask or work that the event answers is no longer open, or another attempt is under way.",
         "Look where the instance stands now.",
     ),
     "early": Kind(
         409,
-        "It is too early",
+        "The timer is not due yet",
         "The timer that the event speaks of is not due yet.",
         "Send it when it is due.",
     ),
     "depth": Kind(
         409,
-        "Children of children go too deep",
+        "Children are nested too deep",
         "An instance may create children, and they theirs, to a limited depth.",
         "Look at the chart: it may create itself.",
     ),
@@ -386,7 +375,7 @@ KINDS: dict[str, Kind] = {
     ),
     "runaway": Kind(
         500,
-        "The chart does not come to rest",
+        "The chart never settles",
         "Transitions without an event followed one another beyond the limit; nothing was changed.",
         "Show `detail` to the author of the chart.",
     ),

@@ -1,13 +1,15 @@
-"""How errors leave the service: as problem documents (RFC 9457), by one table."""
+"""Errors as problem documents (RFC 9457), by one table; and the log of those that are the service's own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from headway import errors
 from headway.api.problem_kinds import KINDS
 from headway.codec import encode
+from headway.engine.service import LOG
 from headway.statechart.refusal import Allowed, Objection, Refusal
 
 PROBLEM_JSON = "application/problem+json"
@@ -106,3 +108,35 @@ def _extra(error: BaseException) -> dict[str, Any]:
     if isinstance(error, errors.StoreUnavailableError):
         return {"maybe_committed": error.maybe_committed}
     return {}
+
+
+PAUSE = 10.0
+"""Seconds between two lines about a store that fails: thousands of requests may fail at once."""
+
+
+class FailureLog:
+    """Writes one line for each failure of the service, and few for a store that fails all the time."""
+
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self._monotonic = monotonic
+        self._last: dict[str, float] = {}
+        self._silent: dict[str, int] = {}
+
+    def tell(self, error: BaseException, problem: Problem, request: str) -> None:
+        """Log what a request has failed with, unless it is the caller's own mistake."""
+        if problem.code == "internal":
+            LOG.error("%s failed", request, exc_info=error)
+        elif isinstance(error, errors.StoreError):
+            self._tell_of_store(error, problem, request)
+
+    def _tell_of_store(self, error: errors.StoreError, problem: Problem, request: str) -> None:
+        kind, now = type(error).__name__, self._monotonic()
+        if now - self._last.get(kind, -PAUSE) < PAUSE:
+            self._silent[kind] = self._silent.get(kind, 0) + 1
+            return
+        self._last[kind] = now
+        others = self._silent.pop(kind, 0)
+        LOG.error("%s was answered %d: %s (and %d others before)", request, problem.status, error, others)
+
+
+FAILURES = FailureLog()

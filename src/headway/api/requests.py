@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
 
 from starlette.types import Receive
 
+from headway.api.bodies import wrong
 from headway.api.problems import Problem
-from headway.api.wording import unknown_field
-from headway.codec import decode, require_depth
+from headway.codec import require_depth
 from headway.errors import InputError
 
-T = TypeVar("T")
 REPLAYED = (b"idempotency-replayed", b"true")
-"""The header of an answer that was given before."""
-KEYED = "answer:"
-"""What the name of a request with a key begins with: it has one key, one fingerprint and one answer."""
-REQUEST = "http:"
-"""What the engine's request ids begin with for calls that are a part of such a request."""
+"""The header of a repeated answer."""
+REQUEST_ID = "http:"
+"""Prefix of the engine's request id of a request over HTTP."""
 JSON = b"application/json"
 UTF8 = frozenset({b"utf-8", b"utf8"})
 MOST_DRAINED = 16
 """A body that is too large is read on, up to so many times the limit, so that its sender hears why."""
 FAREWELL = {"Connection": "close"}
 KEY = re.compile(rb"[\x21-\x7e](?:[\x20-\x7e]{0,253}[\x21-\x7e])?")
-UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 TAG = re.compile(rb'"(0|[1-9][0-9]{0,17})"')
 ONCE = {
     name.lower().encode(): name
@@ -134,44 +129,3 @@ def expected_seq(headers: Mapping[bytes, bytes]) -> int | None:
     if match is None:
         raise wrong("header.If-Match", 'it is one ETag of the instance, as in "3", or *')
     return int(match[1])
-
-
-def parsed(kind: type[T], body: bytes) -> T:
-    """The value that a body holds; raises Problem 400 when it is not JSON, 422 when it is another value."""
-    try:
-        return decode(kind, body)
-    except InputError as error:
-        _check_json(error, body)
-        message, place = _message(error)
-        unknown = UNKNOWN.fullmatch(message)
-        if unknown is not None:
-            raise wrong(
-                f"{place}.{unknown[1]}", unknown_field(getattr(kind, "__struct_fields__", ()))
-            ) from error
-        raise wrong(place, message) from error
-
-
-def _check_json(error: InputError, body: bytes) -> None:
-    """Raises Problem 400 for what is no JSON: a decoder that has found another mistake has not read on."""
-    if not _is_about_value(error):
-        raise Problem("malformed", _message(error)[0]) from error
-    try:
-        decode(object, body)
-    except InputError as whole:
-        if not _is_about_value(whole):
-            raise Problem("malformed", _message(whole)[0]) from error
-
-
-def _is_about_value(error: InputError) -> bool:
-    return type(error.__cause__).__name__ == "ValidationError"
-
-
-def _message(error: InputError) -> tuple[str, str]:
-    text = str(error.__cause__ or error)
-    message, _, place = text.partition(" - at `")
-    return message, (place.rstrip("`") or "$").replace("$", "body", 1)
-
-
-def wrong(place: str, message: str) -> Problem:
-    """The problem of one place that is wrong."""
-    return Problem("invalid", f"{place}: {message}", errors=[{"place": place, "message": message}])

@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
+from headway.api.app import Front
 from headway.api.connections import Connection, Connections, WebSocketConnection
-from headway.api.fast import FastConnection
-from headway.api.front import Front
+from headway.api.direct import DirectConnection
 
 DRAIN_SECONDS = 0.2
 """How long connections are answered with a farewell, so that no request meets a closed door."""
@@ -23,7 +23,7 @@ MOMENT = 0.02
 async def serving(app: Front, listening: socket.socket, *, patience: float = 30.0) -> AsyncIterator[None]:
     """Serve on a socket for the length of a block; at its end finish what is under way, if patience lasts."""
     keeper = Connections(app.limits, asyncio.get_running_loop().time)
-    connection = type("Served", (FastConnection,), {"keeper": keeper, "front": app})
+    connection = type("Served", (DirectConnection,), {"keeper": keeper, "front": app})
     server = uvicorn.Server(
         _config(app, connection, type("ServedSocket", (WebSocketConnection,), {"keeper": keeper}), patience)
     )

@@ -10,9 +10,9 @@ from typing import Any, get_args
 
 import jwt
 
-from headway.api.access import Holder
-from headway.api.caller import SCOPES, Caller
+from headway.api.access import Caller, Holder
 from headway.api.jwks import Jwks, JwksError
+from headway.api.keyring import SCOPES
 from headway.api.problems import Problem
 from headway.clock import milliseconds
 from headway.codec import Value, encode, require_depth

@@ -8,31 +8,24 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Path, Request
-from pydantic import Field
+from fastapi import Path, Request
 from starlette.responses import Response
 
-from headway.api import shapes
-from headway.api.caller import Caller
-from headway.api.depends import (
-    WHOLE,
-    ActorId,
-    Change,
-    Duration,
+from headway.api import instances
+from headway.api.access import Caller
+from headway.api.bodies import NO_NUL, ActorId, Change, Duration, Ordinal, RequestBody, ResponseBody, wrong
+from headway.api.call import (
+    Called,
     Keyed,
-    Ordinal,
-    RequestId,
-    Strict,
     Who,
     needs,
 )
-from headway.api.kept import kept_model, response_of
+from headway.api.idempotency import stored_json, stored_reply
 from headway.api.problems import Problem
-from headway.api.requests import wrong
+from headway.api.route import Router
 from headway.api.streams import Streams
-from headway.codec import decode
-from headway.engine.once import Request as KeyedRequest
-from headway.engine.orders import Receipt
+from headway.codec import Meta, decode
+from headway.engine.requests import Request as KeyedRequest
 from headway.errors import ResultRefusedError, WorkLostError
 from headway.statechart.snapshot import Event
 from headway.store.queries import Claim
@@ -44,38 +37,42 @@ from headway.worker.remote import LONGEST_WAIT, ClaimedWork, Remote
 T = TypeVar("T")
 MOST_AT_ONCE = 100
 
-router = APIRouter(prefix="/v1/work", tags=["work"], dependencies=[needs("work")])
+router = Router(prefix="/v1/work", tags=["work"], dependencies=[needs("work")])
 
-NO_NUL = r"^[^\x00]*$"
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=NO_NUL)]
-Names = Annotated[list[Name], Field(min_length=1, max_length=100)]
+Name = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
+Names = Annotated[list[Name], Meta(min_length=1, max_length=100)]
 
 
-class ClaimBody(Strict):
+class WorkClaimBody(RequestBody):
     """What a worker asks for, and how long it waits for it."""
 
-    worker: ActorId = Field(description="The worker's name. No two processes that run at a time share one.")
-    handlers: Names = Field(description="The handlers that the worker has.", examples=[["pay"]])
-    queues: Names = ["default"]
-    charts: dict[Name, list[Ordinal]] | None = Field(
-        None,
-        description="The versions of charts that the worker knows, by name: it gets work of their instances"
-        " alone. Without them: of all versions that the service's node knows.",
-        examples=[{"Expense": [1, 2]}],
-    )
-    limit: Annotated[int, Field(ge=1, le=MOST_AT_ONCE), WHOLE] = Field(
-        1, description="How much there is room for."
-    )
-    wait: Annotated[float, Field(ge=0, le=int(LONGEST_WAIT))] = Field(
-        0, description="For so many seconds the answer waits when there is no work."
-    )
+    worker: Annotated[
+        ActorId, Meta(description="The worker's name. No two processes that run at a time share one.")
+    ]
+    handlers: Annotated[Names, Meta(description="The handlers that the worker has.", examples=[["pay"]])]
+    queues: tuple[Name, ...] = ("default",)
+    charts: Annotated[
+        dict[Name, list[Ordinal]] | None,
+        Meta(
+            description="The versions of charts that the worker knows, by name: it gets work of "
+            "their instances alone. Without them: of all versions that the service's "
+            "node knows.",
+            examples=[{"Expense": [1, 2]}],
+        ),
+    ] = None
+    limit: Annotated[int, Meta(ge=1, le=MOST_AT_ONCE), Meta(description="How much there is room for.")] = 1
+    wait: Annotated[
+        float,
+        Meta(ge=0, le=int(LONGEST_WAIT)),
+        Meta(description="For so many seconds the answer waits when there is no work."),
+    ] = 0
 
 
-class Work(Strict):
+class Work(ResponseBody):
     """An attempt at the work of a state, leased to the worker. Times are in milliseconds."""
 
-    id: str = Field(description="The same for all attempts: a key for what must happen once.")
+    id: Annotated[str, Meta(description="The same for all attempts: a key for what must happen once.")]
     attempt: int
     instance: str
     chart: str
@@ -83,22 +80,24 @@ class Work(Strict):
     state: str
     handler: str
     queue: str
-    context: dict[str, Any] = Field(description="The instance's context now.")
-    checkpoint: Any = Field(description="What an earlier attempt has kept.")
-    leased_until: datetime | None = Field(description="Without a sign of life the work is lost then.")
+    context: Annotated[dict[str, Any], Meta(description="The instance's context now.")]
+    checkpoint: Annotated[Any, Meta(description="What an earlier attempt has kept.")]
+    leased_until: Annotated[
+        datetime | None, Meta(description="Without a sign of life the work is lost then.")
+    ]
     lease_ms: int
-    heartbeat_ms: int = Field(description="How often a sign of life is wanted.")
-    timeout_ms: int | None = Field(description="For so long the attempt may take.")
-    trace: str | None = Field(description="The W3C `traceparent` of the call that led to it.")
+    heartbeat_ms: Annotated[int, Meta(description="How often a sign of life is wanted.")]
+    timeout_ms: Annotated[int | None, Meta(description="For so long the attempt may take.")]
+    trace: Annotated[str | None, Meta(description="The W3C `traceparent` of the call that led to it.")]
 
 
-class Works(Strict):
+class Works(ResponseBody):
     """What was claimed: nothing when there was nothing."""
 
     items: list[Work]
 
 
-class Attempt(Strict):
+class Attempt(RequestBody):
     """Which attempt a worker speaks of."""
 
     worker: ActorId
@@ -108,19 +107,27 @@ class Attempt(Strict):
 class HeartbeatBody(Attempt):
     """A sign of life, and how far the work is."""
 
-    progress: Annotated[float, Field(ge=0, le=1)] | None = Field(None, description="From 0 to 1.")
-    message: Annotated[str, Field(max_length=10_000, pattern=NO_NUL)] | None = None
-    data: dict[str, Any] = Field({}, description="What else fills in the text that the chart `says`.")
-    counters: dict[str, Change] = Field({}, description="What to add to counters of the instance.")
-    checkpoint: Any = Field(None, description="How far the work is, for an attempt that may follow.")
+    progress: Annotated[Annotated[float, Meta(ge=0, le=1)] | None, Meta(description="From 0 to 1.")] = None
+    message: Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)] | None = None
+    data: Annotated[
+        dict[str, Any], Meta(description="What else fills in the text that the chart `says`.")
+    ] = {}
+    counters: Annotated[dict[str, Change], Meta(description="What to add to counters of the instance.")] = {}
+    checkpoint: Annotated[Any, Meta(description="How far the work is, for an attempt that may follow.")] = (
+        None
+    )
 
 
-class Sign(Strict):
+class Sign(ResponseBody):
     """Whether to go on: only when `held`. Else stop, and tell nothing more."""
 
-    standing: LeaseStatus = Field(
-        description="`left`: the instance does not want it any more; `lost`: the lease is gone, or another's."
-    )
+    standing: Annotated[
+        LeaseStatus,
+        Meta(
+            description="`left`: the instance does not want it any more; `lost`: the lease is gone, "
+            "or another's."
+        ),
+    ]
 
 
 class CheckpointBody(Attempt):
@@ -132,24 +139,24 @@ class CheckpointBody(Attempt):
 class CompleteBody(Attempt):
     """The work is done."""
 
-    result: Any = Field(None, description="What the chart gets of it.")
-    event: Name | None = Field(
-        None, description="End it with this event of the chart; it carries the result."
-    )
+    result: Annotated[Any, Meta(description="What the chart gets of it.")] = None
+    event: Annotated[
+        Name | None, Meta(description="End it with this event of the chart; it carries the result.")
+    ] = None
 
 
 class FailBody(Attempt):
     """The attempt has failed; the chart says by the code whether there is another."""
 
-    code: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,99}$", examples=["CARD_DECLINED"])]
-    message: Annotated[str, Field(max_length=10_000, pattern=NO_NUL)] = ""
+    code: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$", examples=["CARD_DECLINED"])]
+    message: Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)] = ""
     details: dict[str, Any] = {}
 
 
 class ReleaseBody(Attempt):
     """The same attempt is for anyone to claim, now or after a while."""
 
-    after: Duration = Field("0s", description="A duration such as `30s` or `5m`.")
+    after: Annotated[Duration, Meta(description="A duration such as `30s` or `5m`.")] = "0s"
 
 
 def remote_of(app: Any) -> Remote:
@@ -162,7 +169,7 @@ def remote_of(app: Any) -> Remote:
 
 
 @router.post("/claim", operation_id="claim_work", response_model=Works)
-async def claim(body: ClaimBody, caller: Who, request: Request, keyed: Keyed) -> Works | Response:
+async def claim(body: WorkClaimBody, caller: Who, request: Request, keyed: Keyed) -> Works | Response:
     """Lease work of the caller's tenant. With `wait`, the answer comes as soon as there is some.
 
     A repeat with the same `Idempotency-Key` gets the same work, and leases no other.
@@ -188,11 +195,11 @@ async def claim(body: ClaimBody, caller: Who, request: Request, keyed: Keyed) ->
 async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: Request) -> Response:
     """Claim for a request with a key; what is leased for a caller who is gone waits for the repeat."""
     remote = remote_of(request.app)
-    claiming = remote.claim_once(asked, wait, keyed, lambda items: kept_model(_works(items)))
+    claiming = remote.claim_once(asked, wait, keyed, lambda items: stored_json(_works(items)))
     kept = await _while_there(claiming, request)
     if kept is None:
         raise Problem("unavailable", "the claim was cut short", headers={"Retry-After": "1"})
-    return response_of(kept)
+    return stored_reply(kept)
 
 
 def _works(items: Sequence[ClaimedWork]) -> Works:
@@ -204,13 +211,12 @@ async def heartbeat(
     work: WorkId,
     body: HeartbeatBody,
     caller: Who,
-    request: Request,
-    *,
-    request_id: RequestId,
+    call: Called,
 ) -> Sign:
     """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
-    remote, ref = remote_of(request.app), _attempt(work, body, caller)
+    remote, ref = remote_of(call.app), _attempt(work, body, caller)
     report = _report(body)
+    request_id = None if call.keyed is None else call.keyed.part_id("progress")
     with _problems():
         status = await remote.heartbeat(ref, report, request_id)
         if status == "held" and body.checkpoint is not None:
@@ -219,35 +225,35 @@ async def heartbeat(
 
 
 @router.post("/{work}/checkpoint", operation_id="checkpoint_work")
-async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, request: Request) -> Sign:
+async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: Called) -> Sign:
     """Keep how far the work is, for an attempt that may follow."""
     with _problems():
-        await remote_of(request.app).checkpoint(_attempt(work, body, caller), body.checkpoint)
+        await remote_of(call.app).checkpoint(_attempt(work, body, caller), body.checkpoint)
     return Sign(standing="held")
 
 
 @router.post("/{work}/complete", operation_id="complete_work")
-async def complete(work: WorkId, body: CompleteBody, caller: Who, request: Request) -> shapes.Standing:
+async def complete(work: WorkId, body: CompleteBody, caller: Who, call: Called) -> instances.Standing:
     """End the work with a result, or with an event. What comes again gets the first answer."""
     outcome = body.result if body.event is None else Event(body.event, body.result)
     with _problems():
-        return _standing(await remote_of(request.app).end(_attempt(work, body, caller), outcome))
+        return instances.standing(await remote_of(call.app).end(_attempt(work, body, caller), outcome))
 
 
 @router.post("/{work}/fail", operation_id="fail_work")
-async def fail(work: WorkId, body: FailBody, caller: Who, request: Request) -> shapes.Standing:
+async def fail(work: WorkId, body: FailBody, caller: Who, call: Called) -> instances.Standing:
     """End the attempt with an error. What comes again gets the first answer."""
     failed = Fail(body.code, body.message)
     failed.details = body.details
     with _problems():
-        return _standing(await remote_of(request.app).end(_attempt(work, body, caller), failed))
+        return instances.standing(await remote_of(call.app).end(_attempt(work, body, caller), failed))
 
 
 @router.post("/{work}/release", operation_id="release_work")
-async def release(work: WorkId, body: ReleaseBody, caller: Who, request: Request) -> Sign:
+async def release(work: WorkId, body: ReleaseBody, caller: Who, call: Called) -> Sign:
     """Hand the work back without an outcome: for a worker that ends, or cannot do it now."""
     with _problems():
-        await remote_of(request.app).release(_attempt(work, body, caller), body.after)
+        await remote_of(call.app).release(_attempt(work, body, caller), body.after)
     return Sign(standing="left")
 
 
@@ -284,18 +290,6 @@ def _work(item: ClaimedWork) -> Work:
         heartbeat_ms=row.heartbeat,
         timeout_ms=row.timeout,
         trace=row.trace,
-    )
-
-
-def _standing(receipt: Receipt) -> shapes.Standing:
-    return shapes.Standing(
-        id=receipt.instance,
-        chart=receipt.chart,
-        version=receipt.version,
-        seq=receipt.seq,
-        status=receipt.status,
-        states=list(receipt.states),
-        ended=receipt.ended,
     )
 
 

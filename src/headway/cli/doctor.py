@@ -42,7 +42,7 @@ SECONDS_TO_ANSWER = 3.0
 MOST_COUNTED = 100_000
 
 
-class Check(Value, omit_defaults=False):
+class DoctorCheck(Value, omit_defaults=False):
     """The result of one check, and how to fix it."""
 
     name: str
@@ -59,69 +59,73 @@ class Diagnosis:
         self.apps: Apps | None = None
         self.store: Store | None = None
 
-    async def checks(self) -> AsyncIterator[Check]:
+    async def checks(self) -> AsyncIterator[DoctorCheck]:
         """All checks, one after the other; a check that fails in an unforeseen way says so."""
         for name, check in CHECKS.items():
             try:
                 yield await check(self, name)
             except (HeadwayError, OSError) as error:
-                yield Check(name, "error", str(error) or "no answer in time", FIXES.get(name, ""))
+                yield DoctorCheck(name, "error", str(error) or "no answer in time", FIXES.get(name, ""))
         if self.store is not None:
             await self.store.close()
 
 
-async def _lifecycles(diagnosis: Diagnosis, name: str) -> Check:
+async def _lifecycles(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     try:
         diagnosis.apps = apps_of(diagnosis.settings)
     except CommandError as error:
-        return Check(name, "error", str(error), "fix the module, or name another one: app in headway.toml")
+        return DoctorCheck(
+            name, "error", str(error), "fix the module, or name another one: app in headway.toml"
+        )
     apps = diagnosis.apps
     charts = sorted({chart_of(charted).name for charted in apps.lifecycle.charts})
     if apps.left_out:
         left = "; ".join(f"{each.name}: {each.why}" for each in apps.left_out)
-        return Check(name, "warning", f"left out: {left}", "name an app that provides the facts they need")
+        return DoctorCheck(
+            name, "warning", f"left out: {left}", "name an app that provides the facts they need"
+        )
     if not charts:
-        return Check(
+        return DoctorCheck(
             name, "error", "no chart is registered", "name a lifecycle: app in headway.toml, or --app"
         )
-    return Check(name, "ok", ", ".join(charts))
+    return DoctorCheck(name, "ok", ", ".join(charts))
 
 
-async def _handlers(diagnosis: Diagnosis, name: str) -> Check:
+async def _handlers(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None:
-        return Check(name, "skipped", "the lifecycles cannot be loaded")
+        return DoctorCheck(name, "skipped", "the lifecycles cannot be loaded")
     missing = list(without_handlers(diagnosis.apps.lifecycle))
     if missing:
         fix = "register them in the Lifecycle's handlers, or run a worker elsewhere that has them"
-        return Check(name, "warning", "; ".join(missing), fix)
+        return DoctorCheck(name, "warning", "; ".join(missing), fix)
     names = diagnosis.apps.lifecycle.handlers.names
-    return Check(name, "ok", ", ".join(names) or "no chart needs any")
+    return DoctorCheck(name, "ok", ", ".join(names) or "no chart needs any")
 
 
-async def _database(diagnosis: Diagnosis, name: str) -> Check:
+async def _database(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     address = diagnosis.settings.database
     path = sqlite_path(address)
     if path is not None and _is_missing(path):
-        return Check(
+        return DoctorCheck(
             name, "warning", f"there is no file {path} yet", "create it with headway db up or headway serve"
         )
     async with asyncio.timeout(SECONDS_TO_ANSWER), database_at(address) as database:
         found = await migrate.status(database)
         if found.pending:
             steps = ", ".join(f"{step.version:04d} {step.name}" for step in found.pending)
-            return Check(name, "error", f"the schema lacks {steps}", "headway db up")
+            return DoctorCheck(name, "error", f"the schema lacks {steps}", "headway db up")
         if await is_behind_its_log(database):
             said = "it was restored from a dump, and its server counts transactions from the beginning"
-            return Check(name, "error", said, "headway db restored")
+            return DoctorCheck(name, "error", said, "headway db restored")
     store = store_at(address)
     await store.open()
     diagnosis.store = store
-    return Check(name, "ok", f"answers, with schema version {len(found.applied):04d}")
+    return DoctorCheck(name, "ok", f"answers, with schema version {len(found.applied):04d}")
 
 
-async def _charts(diagnosis: Diagnosis, name: str) -> Check:
+async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None or diagnosis.store is None:
-        return Check(name, "skipped", "needs the lifecycles and the database")
+        return DoctorCheck(name, "skipped", "needs the lifecycles and the database")
     stored = {(row.chart, row.version): row.hash for row in await diagnosis.store.charts.all()}
     charts = [chart_of(charted) for charted in diagnosis.apps.lifecycle.charts]
     changed = [
@@ -131,21 +135,23 @@ async def _charts(diagnosis: Diagnosis, name: str) -> Check:
     ]
     if changed:
         fix = "give them a new version, and upgrade living instances: headway upgrade --rehearse"
-        return Check(name, "error", f"{', '.join(changed)} differ from the stored charts", fix)
+        return DoctorCheck(name, "error", f"{', '.join(changed)} differ from the stored charts", fix)
     known = {(chart.name, chart.version) for chart in charts}
     if unknown := await unknown_versions(diagnosis.store, known):
         said = f"instances live by versions that are not loaded here: {'; '.join(map(str, unknown))}"
-        return Check(name, "warning", said, f"load them too, or leave them to other nodes: {HOW_TO_LOAD}")
-    return Check(name, "ok", "all equal the stored charts")
+        return DoctorCheck(
+            name, "warning", said, f"load them too, or leave them to other nodes: {HOW_TO_LOAD}"
+        )
+    return DoctorCheck(name, "ok", "all equal the stored charts")
 
 
 def _hash(chart: Chart) -> str:
     return chart_hash(chart.model)
 
 
-async def _versions(diagnosis: Diagnosis, name: str) -> Check:
+async def _versions(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.store is None:
-        return Check(name, "skipped", "needs the database")
+        return DoctorCheck(name, "skipped", "needs the database")
     stored = sorted((row.version, row.chart) for row in await diagnosis.store.charts.all())
     newest = {chart: version for version, chart in stored}
     older = {chart for version, chart in stored if version < newest[chart]}
@@ -157,7 +163,9 @@ async def _versions(diagnosis: Diagnosis, name: str) -> Check:
             first = f" (of the first {MOST_COUNTED:,})" if living.total() >= MOST_COUNTED else ""
             told.append(f"{chart}: {counts}{first}; the newest is v{newest[chart]}")
     # Not a problem: instances may keep their version. But a half-done upgrade looks like this.
-    return Check(name, "ok", "; ".join(told) or "all instances live by the newest version of their chart")
+    return DoctorCheck(
+        name, "ok", "; ".join(told) or "all instances live by the newest version of their chart"
+    )
 
 
 async def _living(store: Store, chart: str) -> Counter[int]:
@@ -170,30 +178,30 @@ async def _living(store: Store, chart: str) -> Counter[int]:
     return found
 
 
-async def _clock(diagnosis: Diagnosis, name: str) -> Check:
+async def _clock(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.store is None:
-        return Check(name, "skipped", "needs the database")
+        return DoctorCheck(name, "skipped", "needs the database")
     clock = SystemClock()
     before = clock.now()
     theirs = await diagnosis.store.now()
     skew = abs(theirs - (before + (clock.now() - before) / 2))
     said = f"{skew.total_seconds():.3f} s between this machine and the database"
     if skew < SKEW_TO_TELL:
-        return Check(name, "ok", said)
+        return DoctorCheck(name, "ok", said)
     verdict: Verdict = "error" if skew > SKEW_TO_MEND else "warning"
-    return Check(name, verdict, said, "synchronise both clocks: timedatectl set-ntp true")
+    return DoctorCheck(name, verdict, said, "synchronise both clocks: timedatectl set-ntp true")
 
 
-async def _disk(diagnosis: Diagnosis, name: str) -> Check:
+async def _disk(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     path = sqlite_path(diagnosis.settings.database)
     if path is None:
-        return Check(name, "skipped", "the database is on a server: check its disk there")
+        return DoctorCheck(name, "skipped", "the database is on a server: check its disk there")
     free = _free(path)
     said = f"{free / 1e9:.1f} GB free for {path}"
     if free > DISK_TO_TELL:
-        return Check(name, "ok", said)
+        return DoctorCheck(name, "ok", said)
     verdict: Verdict = "error" if free < DISK_TO_MEND else "warning"
-    return Check(
+    return DoctorCheck(
         name, verdict, said, "free disk space, or keep data for a shorter time: keep_instances, keep_messages"
     )
 
@@ -206,18 +214,20 @@ def _free(path: str) -> int:
     return shutil.disk_usage(Path(path).resolve().parent).free
 
 
-async def _issuers(diagnosis: Diagnosis, name: str) -> Check:
+async def _issuers(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if not diagnosis.settings.issuers:
-        return Check(name, "ok", "none: API keys are accepted, tokens are not")
+        return DoctorCheck(name, "ok", "none: API keys are accepted, tokens are not")
     from headway.api.tokens import Issuer, Tokens  # noqa: PLC0415 - who takes keys alone needs no package for it
 
     tokens = Tokens(from_data(Issuer, table) for table in diagnosis.settings.issuers)
     counts = [f"{len(await each.read())} keys at {each.source}" for each in tokens.sources]
     empty = [said for said in counts if said.startswith("0 ")]
-    return Check(name, "error" if empty else "ok", ", ".join(empty or counts), FIXES[name] if empty else "")
+    return DoctorCheck(
+        name, "error" if empty else "ok", ", ".join(empty or counts), FIXES[name] if empty else ""
+    )
 
 
-async def _destinations(diagnosis: Diagnosis, name: str) -> Check:
+async def _destinations(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     lifecycle = None if diagnosis.apps is None else diagnosis.apps.lifecycle
     places = {
         each.id: (each.address.host, each.address.port)
@@ -234,9 +244,9 @@ async def _destinations(diagnosis: Diagnosis, name: str) -> Check:
         unreachable.append("redis")
     if unreachable:
         fix = "check name, port and firewall; what cannot be delivered now is tried again later"
-        return Check(name, "warning", f"no answer from {', '.join(unreachable)}", fix)
+        return DoctorCheck(name, "warning", f"no answer from {', '.join(unreachable)}", fix)
     count = len(places) + bool(diagnosis.settings.redis)
-    return Check(name, "ok", f"{count} reachable" if count else "none is set up")
+    return DoctorCheck(name, "ok", f"{count} reachable" if count else "none is set up")
 
 
 async def _answers(host: str, port: int) -> bool:
@@ -262,14 +272,14 @@ async def _redis_answers(url: str) -> bool:
     return True
 
 
-async def _port(diagnosis: Diagnosis, name: str) -> Check:
+async def _port(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     host, port = diagnosis.settings.host, diagnosis.settings.port
     try:
         listen(host, [port]).close()
     except CommandError as error:
         fix = "stop the process that uses it (perhaps another Headway), or name another port: port, --port"
-        return Check(name, "warning", str(error).partition(";")[0], fix)
-    return Check(name, "ok", f"{port} on {host} is free")
+        return DoctorCheck(name, "warning", str(error).partition(";")[0], fix)
+    return DoctorCheck(name, "ok", f"{port} on {host} is free")
 
 
 FIXES = {
@@ -279,7 +289,7 @@ FIXES = {
 }
 """How to fix what makes a check fail."""
 
-CHECKS: dict[str, Callable[[Diagnosis, str], Awaitable[Check]]] = {
+CHECKS: dict[str, Callable[[Diagnosis, str], Awaitable[DoctorCheck]]] = {
     "lifecycles": _lifecycles,
     "handlers": _handlers,
     "database": _database,
@@ -322,15 +332,15 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _examined(config: str | None, *, quiet: bool, **options: Any) -> list[Check]:
+def _examined(config: str | None, *, quiet: bool, **options: Any) -> list[DoctorCheck]:
     try:
         found = configured(config, **options)
     except CommandError as error:
-        return [Check("settings", "error", str(error), "headway config shows what there is")]
+        return [DoctorCheck("settings", "error", str(error), "headway config shows what there is")]
     chosen = sorted({each.source for each in found.values()} - {"default"})
-    first = Check("settings", "ok", f"from {', '.join(chosen)}" if chosen else "all are the defaults")
+    first = DoctorCheck("settings", "ok", f"from {', '.join(chosen)}" if chosen else "all are the defaults")
 
-    async def examine() -> list[Check]:
+    async def examine() -> list[DoctorCheck]:
         with progress("Checking", len(CHECKS), quiet=quiet) as seen:
             checks = [first]
             async for check in Diagnosis(found.settings).checks():
@@ -341,11 +351,11 @@ def _examined(config: str | None, *, quiet: bool, **options: Any) -> list[Check]
     return asyncio.run(examine())
 
 
-def _is_well(checks: Sequence[Check]) -> bool:
+def _is_well(checks: Sequence[DoctorCheck]) -> bool:
     return all(check.verdict != "error" for check in checks)
 
 
-def _table(checks: Sequence[Check]) -> Table:
+def _table(checks: Sequence[DoctorCheck]) -> Table:
     table = table_of("", "", "")
     table.show_header = False
     for check in checks:

@@ -10,8 +10,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.api.caller import SCOPES
-from headway.api.keyring import OVERLAP, Keyring, NewKey
+from headway.api.keyring import OVERLAP, SCOPES, Keyring, NewKey
 from headway.cli.calls import with_node
 from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
 from headway.cli.settings import Config, Database, Json, Roles, Tenant, settings_of

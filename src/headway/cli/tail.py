@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from headway.api.shown import shown
+from headway.api.frames import shown
 from headway.cli.calls import with_node
 from headway.cli.output import out
 from headway.cli.settings import Config, Database, Tenant, settings_of

@@ -1,4 +1,4 @@
-"""Inboxes: of the open asks that name an actor's roles, those that the actor could answer, or holds."""
+"""Asks: inboxes, claims, delegations, answers, and signed links that answer without a login."""
 
 from __future__ import annotations
 

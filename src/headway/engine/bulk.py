@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from headway.codec import Value, as_json, decode, encode
 from headway.engine.batch import Batch
 from headway.engine.engine import Engine
-from headway.engine.once import Request, run_once
 from headway.engine.orders import HOUR, Answer, Order, own_id
+from headway.engine.requests import Request, run_once, store_answer
 from headway.errors import EngineError, StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot
@@ -230,13 +230,7 @@ async def planned(engine: Engine, request: Request, plan: Plan) -> Plan:
 
     What an act has moved may not fit its filter any more, so a repeat that looked again would find others.
     """
-
-    def script() -> Generator[Command, Any, str]:
-        yield from ()
-        return encode(plan).decode()
-
-    kept = await run_once(engine.store, request, script, HOUR)
-    return plan if kept is None else decode(Plan, kept)
+    return decode(Plan, await store_answer(engine.store, request, encode(plan).decode(), HOUR))
 
 
 async def hasten(

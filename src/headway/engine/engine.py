@@ -29,7 +29,7 @@ from headway.engine.orders import (
     parent_named,
 )
 from headway.engine.registry import Registry, keep_versions
-from headway.engine.replay import tell_replay
+from headway.engine.requests import Requests, note_replay
 from headway.engine.trace import CURRENT
 from headway.engine.why import Explanation, explained
 from headway.errors import (
@@ -90,6 +90,7 @@ class Engine:
         self.charts = Registry(charts, facts)
         self.node = node or f"node-{secrets.token_hex(4)}"
         self.tally: Counter[str] = Counter()
+        self.requests = Requests(store, self.tally)
         self.has_hands_for: Callable[[str, str], bool] | None = None
         """Whether this process does the work of a queue and a handler; None when nobody here works."""
         self._charts_may_change = charts_may_change
@@ -162,8 +163,13 @@ class Engine:
         by: Actor = SYSTEM,
         seed: int = 0,
         request_id: str | None = None,
+        unnamed: bool = False,
     ) -> Answer:
-        """Begin a life. Raises UnknownChartError, InstanceExistsError, RequestReusedError, TooLargeError."""
+        """Begin a life. Raises UnknownChartError, InstanceExistsError, RequestReusedError, TooLargeError.
+
+        With `unnamed`, `instance` is an id made up for this call: a repeat of the request id may bring
+        another one, and gets the receipt of the first.
+        """
         arguments.require_text("instance", instance)
         arguments.require_context(context)
         arguments.require_actor("by", by)
@@ -171,7 +177,7 @@ class Engine:
         arguments.require_number("seed", seed)
         name = chart if isinstance(chart, str) else self.charts.registered(chart).name
         creation = Creation(chart=name, context=context, by=by, seed=seed)
-        return await self._ask(Order((tenant, instance), creation, request_id, DAY))
+        return await self._ask(Order((tenant, instance), creation, request_id, DAY, unnamed=unnamed))
 
     async def send(
         self,
@@ -339,6 +345,7 @@ class Engine:
         self._busy, self._waiting, self._idle = 0, [], None
         self._alone.clear()
         self._lookups = Lookups(self.store)
+        self.requests.forget()
 
     def _outcome(self, order: Order) -> Answer | BaseException:
         """What a call that is decided has led to; it is counted."""
@@ -348,7 +355,7 @@ class Engine:
         assert order.answer is not None
         if order.replayed:
             self.tally["replayed"] += 1
-            tell_replay()
+            note_replay()
         else:
             self.tally["transitions" if isinstance(order.answer, Receipt) else "refused"] += 1
         return order.answer

@@ -96,7 +96,8 @@ class Order(Scratch):
     """One call to the engine: an event for an instance, its creation, or its change to another version.
 
     What `cascades` is a cancellation that the instance's children get too. A request id that does not
-    keep refusals can be used again after one. `trace` goes along with what follows from the call.
+    keep refusals can be used again after one. An `unnamed` creation has an id that was made up for it: it is
+    no part of what was asked. `trace` goes along with what follows from the call.
     """
 
     key: Key
@@ -105,6 +106,7 @@ class Order(Scratch):
     lasts: timedelta = HOUR
     expected_seq: int | None = None
     cascades: bool = False
+    unnamed: bool = False
     keeps_refusals: bool = True
     answer: Answer | None = None
     error: BaseException | None = None
@@ -116,7 +118,8 @@ class Order(Scratch):
         """What was asked, so that the same request id with another body is told apart."""
         if not self.body:
             expected = NO_SEQ if self.expected_seq is None else self.expected_seq
-            asked = (self.key[1], self.act, expected, *([CASCADES] if self.cascades else []))
+            name = "" if self.unnamed else self.key[1]
+            asked = (name, self.act, expected, *([CASCADES] if self.cascades else []))
             self.body = fingerprint(asked).decode()
         return self.body
 

@@ -1,4 +1,4 @@
-"""Wait until an instance has come somewhere: for programs that want to go on then."""
+"""`Tenant`: the calls of the engine for one tenant, and waiting for a state."""
 
 from __future__ import annotations
 
@@ -6,10 +6,8 @@ import asyncio
 import secrets
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from hashlib import sha256
 from typing import Any
 
-from headway.engine.arguments import require_request
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS, Asks
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
@@ -72,12 +70,18 @@ class Tenant:
         by: Actor = SYSTEM,
         request_id: str | None = None,
         seed: int = 0,
+        unnamed: bool = False,
     ) -> Answer:
-        """Begin a life; without a name it gets one, the same for the same request id."""
-        require_request(request_id)
-        named = _new_name(chart, request_id) if instance is None else instance
+        """Begin a life; without an id it gets one, the same for the same request id."""
         return await self._engine.create(
-            self.name, named, chart, context=context, by=by, request_id=request_id, seed=seed
+            self.name,
+            _new_name(chart) if instance is None else instance,
+            chart,
+            context=context,
+            by=by,
+            seed=seed,
+            request_id=request_id,
+            unnamed=unnamed or instance is None,
         )
 
     async def send(
@@ -192,7 +196,6 @@ class Tenant:
         return await self._asks.link(self.name, ask, for_=for_, lasts=lasts)
 
 
-def _new_name(chart: str | Charted, request_id: str | None) -> str:
+def _new_name(chart: str | Charted) -> str:
     name = chart if isinstance(chart, str) else chart_of(chart).name
-    own = sha256(request_id.encode()).hexdigest()[:16] if request_id else secrets.token_hex(8)
-    return f"{name.lower()}_{own}"
+    return f"{name.lower()}_{secrets.token_hex(8)}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.engine.once import Repeatable, run_command
+from headway.engine.requests import Repeatable, run_command
 from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.port import Store
 from headway.store.queries import LetterQuery

@@ -1,4 +1,4 @@
-"""Commands: writes that have an answer, which a unit runs in its transaction with what it changes itself."""
+"""Commands: calls of the port that a unit runs in its own transaction."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headway.store.rows import Attempt, Key, KeyNoteRow, KeyRow
 
 
 class Command(Value):
-    """A write that has an answer, for a unit to run in its transaction."""
+    """A call of the port whose result a unit gets with its reads."""
 
 
 class ClaimWork(Command):

@@ -1,4 +1,4 @@
-"""Whatever belongs to one event loop refuses calls from another one, and from a forked process."""
+"""Refuses calls from another event loop than the one that opened a store, and from forked processes."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ FORKED = (
 
 
 class LoopGuard:
-    """The event loop from which something is used, from `bind` to `release`.
+    """The event loop that may use something, from `bind` to `release`.
 
-    When that loop was closed, the next one takes over; `abandoned` is called then.
+    If that loop was closed, the next one that calls takes over, and `abandoned` is called.
     """
 
     forks: ClassVar[int] = 0
-    """How many forks lie between the first process and this one."""
+    """How often this process or an ancestor was forked."""
 
     def __init__(self, abandoned: Callable[[], None] = lambda: None) -> None:
         self._abandoned = abandoned

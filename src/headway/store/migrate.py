@@ -17,14 +17,14 @@ COLUMNS = {
     "postgres": "SELECT attname FROM pg_attribute"
     " WHERE attrelid = to_regclass('schema_version') AND attnum > 0 AND NOT attisdropped",
 }
-"""Of the table in which a database keeps its steps; none while there is no such table."""
+"""The columns of the table of applied migrations; none if there is no such table."""
 TABLES = {
     "sqlite": "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite~_%' ESCAPE '~'"
     " ORDER BY name",
     # A server's database is often shared, each program with tables of its own.
     "postgres": "SELECT 'nothing' WHERE FALSE",
 }
-"""What must not be there before the first step: the file is somebody else's."""
+"""The tables that must not exist before the first migration: they belong to another program."""
 MOST_NAMED = 5
 MAKE_VERSIONS = """
 CREATE TABLE IF NOT EXISTS schema_version (
@@ -51,7 +51,7 @@ class Database(Protocol):
 
 
 class Migration(NamedTuple):
-    """One step of the schema, there and back."""
+    """One migration of the schema, up and down."""
 
     version: int
     name: str
@@ -60,12 +60,12 @@ class Migration(NamedTuple):
 
     @property
     def checksum(self) -> str:
-        """Tells whether the file has changed since it was applied."""
+        """A hash of the file, to find changes after it was applied."""
         return sha256(self.up.encode()).hexdigest()
 
 
-class Applied(NamedTuple):
-    """A step that a database has taken."""
+class AppliedMigration(NamedTuple):
+    """A migration that was applied to a database."""
 
     version: int
     name: str
@@ -74,14 +74,14 @@ class Applied(NamedTuple):
 
 
 class Status(NamedTuple):
-    """Where a database stands."""
+    """The applied and the pending migrations of a database."""
 
-    applied: tuple[Applied, ...]
+    applied: tuple[AppliedMigration, ...]
     pending: tuple[Migration, ...]
 
 
 def migrations(dialect: str) -> tuple[Migration, ...]:
-    """The steps this code knows, in order; raises SchemaError when their files do not fit together."""
+    """The migrations of this version, in order; raises SchemaError if their files are inconsistent."""
     folder = resources.files(__package__) / "migrations" / dialect
     return ordered({file.name: file.read_text(encoding="utf-8") for file in folder.iterdir()})
 
@@ -101,7 +101,7 @@ def ordered(files: Mapping[str, str]) -> tuple[Migration, ...]:
 async def status(database: Database) -> Status:
     """What was applied and what is pending.
 
-    Raises SchemaError when the two do not fit together, and for a database that is not Headway's.
+    Raises SchemaError if they are inconsistent, and for a database that is not Headway's.
     """
     known = migrations(database.dialect)
     applied = await _applied(database)
@@ -110,7 +110,7 @@ async def status(database: Database) -> Status:
 
 
 async def check(database: Database, address: str) -> None:
-    """Raises SchemaError unless the database stands where this code needs it; tells what mends `address`."""
+    """Raises SchemaError unless the schema is current; its text has the command that migrates `address`."""
     if pending := (await status(database)).pending:
         raise SchemaError(
             f"the database's schema is at version {pending[0].version - 1} and this Headway needs version"
@@ -119,7 +119,7 @@ async def check(database: Database, address: str) -> None:
 
 
 async def up(database: Database, clock: Clock | None = None) -> Sequence[Migration]:
-    """Apply what is pending, each step in a transaction of its own; answers the steps."""
+    """Apply pending migrations, each in a transaction of its own; returns them."""
     taken: list[Migration] = []
     while pending := (await status(database)).pending:
         try:
@@ -132,7 +132,7 @@ async def up(database: Database, clock: Clock | None = None) -> Sequence[Migrati
 
 
 async def down(database: Database, to: int) -> Sequence[Migration]:
-    """Take back the steps after a version, the last first; answers them."""
+    """Revert the migrations after a version, the last first; returns them."""
     known = migrations(database.dialect)
     back = [
         known[each.version - 1] for each in reversed((await status(database)).applied) if each.version > to
@@ -148,7 +148,7 @@ def _text(files: Mapping[str, str], name: str) -> str:
     return files[name]
 
 
-async def _applied(database: Database) -> tuple[Applied, ...]:
+async def _applied(database: Database) -> tuple[AppliedMigration, ...]:
     columns = await _columns(database)
     if not columns:
         others = [name for (name,) in await database.fetch(TABLES[database.dialect])]
@@ -157,12 +157,12 @@ async def _applied(database: Database) -> tuple[Applied, ...]:
             raise _foreign(others)
     if not columns:
         return ()
-    if not columns.issuperset(Applied._fields):
+    if not columns.issuperset(AppliedMigration._fields):
         raise SchemaError(
             f"this is not a Headway database: its table schema_version has the columns"
             f" {', '.join(sorted(columns))}. Name another database"
         )
-    return tuple(Applied(*row) for row in await database.fetch(APPLIED))
+    return tuple(AppliedMigration(*row) for row in await database.fetch(APPLIED))
 
 
 async def _columns(database: Database) -> set[str]:
@@ -170,7 +170,7 @@ async def _columns(database: Database) -> set[str]:
 
 
 def _foreign(tables: Sequence[str]) -> SchemaError:
-    """What to say of a database that is in use, and not by Headway."""
+    """The error for a database that another program uses."""
     more = f" and {len(tables) - MOST_NAMED} more" if len(tables) > MOST_NAMED else ""
     return SchemaError(
         f"this is not a Headway database: it has the tables {', '.join(tables[:MOST_NAMED])}{more}."
@@ -178,7 +178,7 @@ def _foreign(tables: Sequence[str]) -> SchemaError:
     )
 
 
-def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:
+def _compare(applied: Sequence[AppliedMigration], known: Sequence[Migration]) -> None:
     if [each.version for each in applied] != [*range(1, len(applied) + 1)]:
         raise SchemaError(
             f"a step of the database's schema is missing: it has {[each.version for each in applied]}"
@@ -197,7 +197,7 @@ def _compare(applied: Sequence[Applied], known: Sequence[Migration]) -> None:
 
 
 def _upward(step: Migration, at: str) -> str:
-    """The version's row comes first: of two who take the same step at once, the second stops there."""
+    """The version's row comes first: of two processes that migrate at once, the second stops there."""
     row = f"({step.version}, '{step.name}', '{step.checksum}', '{at}')"
     insert = f"INSERT INTO schema_version (version, name, checksum, applied_at) VALUES {row};"
     return f"{MAKE_VERSIONS}{insert}\n{step.up}"

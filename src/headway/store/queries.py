@@ -39,7 +39,7 @@ class AskQuery(Value):
 
 
 class WorkQuery(Value):
-    """Which work to list, by id: that after a cursor (a work's id). An instance's snapshot knows its ids."""
+    """Which work items to list, by id: those after a cursor (an item's id). `ids` come from a snapshot."""
 
     tenant: str
     ids: tuple[str, ...] | None = None
@@ -52,7 +52,7 @@ class WorkQuery(Value):
 class TimerQuery(Value):
     """Which timers to list, by due time: those after a cursor (a timer's due time and id).
 
-    An instance's snapshot knows the ids of its timers. A tenant's timers are gone through for a page.
+    `ids` come from an instance's snapshot. Without them, a page reads all timers of the tenant.
     """
 
     tenant: str
@@ -62,11 +62,11 @@ class TimerQuery(Value):
 
 
 class MessageQuery(Value):
-    """Which messages to read on from a cursor, in their order; no kinds are all kinds.
+    """Which messages to read from a cursor on, in their order; without `kinds`, those of all kinds.
 
-    No more than `limit` are looked at, whether they are of these kinds and this tenant or not.
-    `early`: those, too, that a transaction under way may still come before. They are for looking at: who
-    reads on from their cursor may miss some.
+    No more than `limit` messages are examined, whether they match or not. `early` includes messages that
+    may still be preceded by those of an open transaction: a reader that goes on from their cursor may miss
+    some.
     """
 
     after: Cursor = Cursor()
@@ -77,9 +77,9 @@ class MessageQuery(Value):
 
 
 class MessagePage(Value):
-    """Messages, and where to read on: beyond those that did not fit the query, too.
+    """Messages, and the cursor behind all that were examined, whether they match or not.
 
-    `complete`: there are no more messages now, of whichever kind.
+    `complete`: there are no more messages now, of any kind.
     """
 
     messages: Sequence[MessageRow]
@@ -88,7 +88,7 @@ class MessagePage(Value):
 
 
 class EventQuery(Value):
-    """Which lines of all histories and live messages to read on from a cursor, in their order."""
+    """Which lines of histories and live messages to read from a cursor on, in their order."""
 
     after: Cursor = Cursor()
     tenant: str | None = None
@@ -99,7 +99,7 @@ class EventQuery(Value):
     limit: int = 100
 
     def takes(self, event: LogRow) -> bool:
-        """Whether an event is wanted, wherever it stands."""
+        """Whether an event matches, wherever its cursor is."""
         return (
             self.tenant in {None, event.tenant}
             and self.instance in {None, event.instance}
@@ -110,10 +110,10 @@ class EventQuery(Value):
 
 
 class EventPage(Value):
-    """Events, and where to read on: beyond those that did not fit the query, too.
+    """Events, and the cursor behind all that were examined, whether they match or not.
 
-    `complete`: there are no more of them now. `held_back`: more is committed, and can be read only when
-    another transaction that is under way has ended.
+    `complete`: there are no more of them now. `held_back`: more is committed, but cannot be read before an
+    open transaction has ended.
     """
 
     events: Sequence[LogRow]
@@ -125,7 +125,7 @@ class EventPage(Value):
 class LetterQuery(Value):
     """Which letters to list, in the order of their messages: those after a position.
 
-    `due`: only those that may be tried now, the first of each instance; fewer when their data is large.
+    `due`: only those that may be tried now, the first of each instance; fewer if their data is large.
     """
 
     destination: str | None = None
@@ -139,7 +139,7 @@ class LetterQuery(Value):
 
 
 class LetterPlace(NamedTuple):
-    """Of which tenant and instance a letter is, its position, and how often it was tried."""
+    """The tenant, instance and position of a letter, and how often it was tried."""
 
     tenant: str = ""
     instance: str = ""
@@ -150,8 +150,8 @@ class LetterPlace(NamedTuple):
 class Settlement(Value):
     """What a consumer has done with the messages up to a cursor; written only while it holds its lease.
 
-    `letters` take the place of what is there under their destination and position; `delivered` are the
-    positions of letters that have arrived.
+    `letters` replace those of the same destination and position; `delivered` are the positions of letters
+    that were accepted.
     """
 
     consumer: str
@@ -162,9 +162,9 @@ class Settlement(Value):
 
 
 class Claim(Value):
-    """What a worker asks for: work of its queues, as much as it has room for.
+    """What a worker asks for: up to `limit` items of its queues.
 
-    `versions` are the chart versions that it knows: it gets no work of instances of others.
+    `versions` are the chart versions that it knows: it gets no items of instances of others.
     """
 
     worker: str
@@ -176,7 +176,7 @@ class Claim(Value):
 
 
 class KeyQuery(Value):
-    """Which keys to list, the oldest first: those after a cursor (a key's id); no tenant is all of them."""
+    """Which keys to list, the oldest first: those after a cursor (a key's id). No tenant: all tenants."""
 
     tenant: str | None = None
     after: str | None = None

@@ -1,4 +1,4 @@
-"""The rows of a store, one noun each. Every row belongs to a tenant; JSON stands as text."""
+"""The rows of a store, one class for each noun; JSON is stored as text."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Version = tuple[str, int]
 
 
 class Cursor(NamedTuple):
-    """A place in a log of rows. Whoever reads on from here misses nothing, whenever it is committed.
+    """A place in a log of rows; a reader that goes on from here misses nothing, whoever commits when.
 
-    Only the log of events has a third part: `message` is the live message, or 0, after the line `position`.
+    `message` is used by the log of events only: the live message after the line `position`, or 0.
     """
 
     stamp: int = 0
@@ -27,13 +27,13 @@ class Cursor(NamedTuple):
 
 
 AFTER_LINES = 10**18 - 1
-"""Higher than any position: the place of what comes after all lines of its stamp."""
+"""Higher than any position: the position of what comes after all lines of its stamp."""
 
 
 class InstanceRow(Plain):
-    """An instance: what lists and filters need, the hash of its last line, and its snapshot as JSON.
+    """An instance: the columns to filter by, the hash of its last line of history, and its snapshot.
 
-    `seal` is a hash of all the rest.
+    `seal` is a hash of all other columns.
     """
 
     tenant: str
@@ -55,8 +55,8 @@ class InstanceRow(Plain):
 class HistoryRow(Plain):
     """A line of an instance's history; `cursor` is its place among all lines of a store.
 
-    `note` is what people were asked in this step, and which questions it closed. `hash` covers the line
-    and the hash of the line before it.
+    `note` has the asks that the step opened and closed. `hash` covers the line and the hash of the line
+    before it.
     """
 
     tenant: str
@@ -80,12 +80,12 @@ class HistoryRow(Plain):
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on from to get what follows."""
+        """The cursor behind this row."""
         return Cursor(self.stamp, self.position)
 
 
 class EventRow(Plain):
-    """A line of an instance's history in the log of all of them, and whose it is."""
+    """A line of history in the log of events, with its instance's chart, owner and parent."""
 
     line: HistoryRow
     chart: str
@@ -94,22 +94,22 @@ class EventRow(Plain):
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on from to get what follows."""
+        """The cursor behind this row."""
         return self.line.cursor
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """The tenant."""
         return self.line.tenant
 
     @property
     def instance(self) -> str:
-        """What it is about."""
+        """The instance."""
         return self.line.instance
 
     @property
     def data(self) -> str | None:
-        """What the event carried."""
+        """What the event carries."""
         return self.line.data
 
 
@@ -126,13 +126,13 @@ class TimerRow(Plain):
 
 
 class WorkRow(Plain):
-    """An attempt at a state's work: due, or leased to a worker; `chart` and `version` are its instance's.
+    """A work item, an attempt at a state's work: due, or leased; `chart` and `version` are its instance's.
 
-    At most `at_once` items of a tenant with the same `concurrency` are leased at a time. Of items with
-    the same `rate`, `rate_most` are handed out at once after a rest, and then one each time that the
-    `rate_most`th part of `rate_per` milliseconds has passed. What names an `affinity` goes to the worker
-    that holds the lease of that name, as long as one does. `started_at` is when the attempt was claimed last;
-    it stays when the work is handed back.
+    At most `at_once` items of a tenant with the same `concurrency` are leased at a time. Items with the same
+    `rate` are limited to `rate_most` in `rate_per` milliseconds: a burst of `rate_most` after a pause, then
+    one each `rate_per / rate_most`. An item with an `affinity` goes to the worker that holds the lease of
+    that name, while one does. `started_at` is when the attempt was last claimed; it stays when the item is
+    released.
     """
 
     tenant: str
@@ -192,7 +192,7 @@ class AskRow(Plain):
 
 
 class AskChange(Plain):
-    """Who may answer an open ask from now on, and who has taken it on."""
+    """The new roles, claim and delegation of an open ask."""
 
     tenant: str
     id: str
@@ -239,12 +239,15 @@ class MessageRow(Plain):
 
     @property
     def cursor(self) -> Cursor:
-        """Where to read on from to get what follows."""
+        """The cursor behind this row."""
         return Cursor(self.stamp, self.position)
 
 
 class LiveRow(Plain):
-    """A live message in the log of events, and whose it is. It stands after the lines of its step."""
+    """A live message in the log of events, with its instance's chart, owner and parent.
+
+    It comes after the lines of its step.
+    """
 
     message: MessageRow
     cursor: Cursor
@@ -254,26 +257,26 @@ class LiveRow(Plain):
 
     @property
     def tenant(self) -> str:
-        """Whose it is."""
+        """The tenant."""
         return self.message.tenant
 
     @property
     def instance(self) -> str:
-        """What it is about."""
+        """The instance."""
         return self.message.instance
 
     @property
     def data(self) -> str | None:
-        """What it tells."""
+        """What the message carries."""
         return self.message.data
 
 
 LogRow = EventRow | LiveRow
-"""What followers see: that something has happened, or what a chart tells them."""
+"""A row of the log of events."""
 
 
 class LetterRow(Plain):
-    """A message that a destination has not taken yet: to be tried again when due, or dead."""
+    """A message that a destination has not accepted yet: to be tried again when due, or dead."""
 
     destination: str
     tenant: str
@@ -292,7 +295,7 @@ class LetterRow(Plain):
 
 
 class RequestRow(Plain):
-    """The answer that a request id has got, and a fingerprint of what was asked."""
+    """The answer to a request with an idempotency key, and a fingerprint of the request."""
 
     tenant: str
     key: str
@@ -302,7 +305,7 @@ class RequestRow(Plain):
 
 
 class RecordRow(Plain):
-    """A record beside the instances."""
+    """A record that actions put beside the instances."""
 
     tenant: str
     kind: str
@@ -347,9 +350,9 @@ class NodeRow(Plain):
 
 
 class KeyRow(Plain):
-    """An API key: for whom, what it may, and hashes of its secret and of the one that was replaced.
+    """An API key: its actor, scopes, and the hashes of its secret and of the previous one.
 
-    `rate` is how many calls a second it may make; None is the service's own limit.
+    `rate` is its limit of calls per second; None is the service's default.
     """
 
     tenant: str
@@ -371,7 +374,7 @@ class KeyRow(Plain):
 
 
 class KeyNoteRow(Plain):
-    """What was done to a key or with it: one act, or all of a kind in the time that begins `at`."""
+    """What was done to a key or with it: once, or `count` times in the period that begins `at`."""
 
     tenant: str
     key: str

@@ -1,4 +1,4 @@
-"""Units that are run by tasks, for stores whose way to run one is a coroutine."""
+"""Runs submitted units as tasks, for stores whose `run` is a coroutine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.store.unit import Done, Unit
 
 
 class Submissions(ABC):
-    """Runs each unit that is handed in as a task of its own."""
+    """Runs each submitted unit as a task of its own."""
 
     def __init__(self) -> None:
         self._submitted: set[asyncio.Task[None]] = set()
@@ -31,7 +31,7 @@ class Submissions(ABC):
         except asyncio.CancelledError:
             done(StoreUnavailableError("the event loop has ended meanwhile", maybe_committed=True))
             raise
-        except Exception as error:  # noqa: BLE001 - it belongs to who handed the unit in
+        except Exception as error:  # noqa: BLE001 - it is passed to the caller
             done(error)
         else:
             done(None)

@@ -29,14 +29,14 @@ from headway.store.rows import (
 )
 
 Done = Callable[[BaseException | None], None]
-"""Is told that something has ended: with None, or with what went wrong."""
+"""Called when a unit has ended: with None, or with the error."""
 
 
 class Reads(Scratch):
-    """What a unit wants to see before it goes on; instances are locked until the unit ends.
+    """What a unit reads next; instances are locked until the unit ends.
 
-    `soon` is what it is likely to want later: units that share a key are serialised. `commands` are
-    run after everything was read; a unit that has some sets `has_commands` when it begins.
+    `soon` are keys that it is likely to read later: units that share a key are serialised. `commands` are run
+    after the reads; a unit that has commands sets `has_commands` in its first reads.
     """
 
     instances: set[Key] = set()
@@ -49,7 +49,7 @@ class Reads(Scratch):
 
 
 class Found(Scratch):
-    """What there is of what was asked for, what each command has answered, and the store's time."""
+    """The rows of `Reads` that exist, the result of each command, and the store's time."""
 
     now: datetime
     instances: dict[Key, InstanceRow] = {}
@@ -62,7 +62,7 @@ class Found(Scratch):
 class Changes(Scratch):
     """What a unit has changed, to be written together or not at all.
 
-    The last two are for those who watch, and are not stored. `stays`: tenant, chart, a state that was left,
+    The last two are for metrics, and are not stored. `stays`: tenant, chart, a state that was left,
     and for how many seconds the instance had been in it. `refused`: tenant, chart, an event that changed
     nothing, and the code of its refusal.
     """
@@ -102,10 +102,10 @@ class Unit(Protocol):
     """Work for one transaction. When the store has to start over, it calls `begin` again."""
 
     def begin(self) -> Reads:
-        """Forget everything; say what must be read first."""
+        """Start from the beginning; returns the first reads."""
 
     def take(self, found: Found) -> Reads | None:
-        """Look at what was found; say what must be read next, or None when all is decided."""
+        """Use what was read; returns the next reads, or None when everything is decided."""
 
     def changes(self) -> Changes:
-        """What must be written."""
+        """What to write."""

@@ -15,8 +15,8 @@ from typing import Any, TypeVar
 from headway.clock import milliseconds
 from headway.codec import Scratch, Value, decode, encode, require_depth
 from headway.engine.engine import LONGEST_NAME, Engine
-from headway.engine.once import Request, run_once
 from headway.engine.orders import HOUR, Answer, Receipt, parent_named
+from headway.engine.requests import Request, run_once
 from headway.engine.service import LOG
 from headway.engine.trace import CURRENT, tracing
 from headway.errors import EngineError, InputError, ResultRefusedError, StoreError, WorkLostError

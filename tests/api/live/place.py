@@ -17,11 +17,9 @@ from websockets.asyncio.client import ClientConnection
 from headway import Actor, Final, State, Statechart
 from headway.actions import live, spawn
 from headway.api.access import Access
-from headway.api.app import application
-from headway.api.front import Front
-from headway.api.limits import Limits
+from headway.api.app import Front, application
+from headway.api.limits import Limits, LiveLimits
 from headway.api.live import hub_of
-from headway.api.live_limits import LiveLimits
 from headway.api.server import serving
 from headway.node import Node
 from tests.clocks import Ahead

@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 import pytest
 
 from bench.service.live import Crowd
-from headway.api.shown import Frame
+from headway.api.frames import Frame
 from headway.store.rows import Cursor
 from tests.api.live.place import KINDS, Place, Told, Visit, events, heard, line, placed, reading, seqs
 
@@ -133,8 +133,8 @@ async def test_what_a_reader_knows_is_not_given_again(place: Place) -> None:
     async with place.socket(after="0-0") as connection:
         *_, known, last = await events(connection, 4)
         reader = await place.hub.enter(credential, last["id"], instance="a")
-        seal = reader.feed.seal
-        old, new = (Frame(seal.cursor(each["id"]), each["id"], b"{}") for each in (known, last))
+        cipher = reader.feed.cipher
+        old, new = (Frame(cipher.cursor(each["id"]), each["id"], b"{}") for each in (known, last))
         assert reader.take(old)
         assert reader.take(new)
         assert not reader._waiting
@@ -147,7 +147,7 @@ async def test_what_a_reader_knows_is_not_given_again(place: Place) -> None:
 async def test_a_place_that_the_log_has_not_reached_is_a_gap(place: Place, kind: str) -> None:
     """Who has read on in a database that was set back hears of it, and misses nothing from then on."""
     await place.visit("a")
-    beyond = (await place.app.state.seals.of("acme")).event(Cursor(10**17, 5))
+    beyond = (await place.app.state.ciphers.of("acme")).event(Cursor(10**17, 5))
     async with reading(place, kind, after=beyond) as reader:
         gap = await (heard(reader) if kind == "socket" else anext(reader))
         await place.turn("a", 2)

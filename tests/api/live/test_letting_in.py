@@ -10,7 +10,7 @@ import httpx
 import pytest
 import websockets
 
-from headway.api.live_limits import LiveLimits
+from headway.api.limits import LiveLimits
 from tests.api.live.place import READER, Place, Told, events, heard, line, placed, seqs
 from tests.clocks import Ahead
 
@@ -143,8 +143,8 @@ async def test_a_sign_of_life_moves_the_cursor(address: str) -> None:
             first = await anext(stream)
             await place.visit("b", 3)
             for source in (connection, stream):
-                beat, seal = {"id": first["last"]}, await place.app.state.seals.of("acme")
-                while seal.cursor(beat["id"]) == seal.cursor(first["last"]):
+                beat, cipher = {"id": first["last"]}, await place.app.state.ciphers.of("acme")
+                while cipher.cursor(beat["id"]) == cipher.cursor(first["last"]):
                     told = await (heard(connection) if source is connection else anext(stream))
                     assert told["type"] == "heartbeat"
                     beat = {"id": told.get("id") or told["last"]}

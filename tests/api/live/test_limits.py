@@ -13,11 +13,10 @@ from typing import Any
 import httpx
 import pytest
 
-from headway.api.limits import Limits
-from headway.api.live_limits import LiveLimits
+from headway.api.handshake import Handshakes
+from headway.api.limits import Limits, LiveLimits
 from headway.api.metrics import expose
 from headway.api.problems import Problem
-from headway.api.streams import Handshakes
 from headway.telemetry.metrics import Metrics
 from tests.api.live.place import KINDS, Place, heard, placed, reading
 from tests.api.live.test_letting_in import ending

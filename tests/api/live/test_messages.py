@@ -84,7 +84,7 @@ async def test_a_reader_gets_only_messages_it_asked_for(
         found = await events(reader, len(expected.split()))
     assert " ".join(each["instance"] for each in found) == expected
     assert {each["tenant"] for each in found} == {wanted.get("tenant", "acme")}
-    begun = (await place.app.state.seals.of(wanted.get("tenant", "acme"))).event(start)
+    begun = (await place.app.state.ciphers.of(wanted.get("tenant", "acme"))).event(start)
     async with reading(place, kind, after=begun, **wanted) as late:
         again = await events(late, len(found))
     assert [each["id"] for each in again] == [each["id"] for each in found]

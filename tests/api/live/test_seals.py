@@ -10,8 +10,8 @@ from itertools import pairwise
 
 import pytest
 
+from headway.api.cursors import SECRET_LEASE, CursorCiphers, cipher_for, shared_secret
 from headway.api.problems import Problem
-from headway.api.seals import SECRET_LEASE, Seals, seal_for, shared_secret
 from headway.store.address import store_at
 from headway.store.rows import Cursor
 from headway.store.sqlite.connection import MEMORY
@@ -35,7 +35,7 @@ def place(address: str, runner: asyncio.Runner) -> Iterator[Place]:
 @pytest.mark.parametrize("cursor", CURSORS)
 def test_a_seal_is_opened_by_those_who_share_it(cursor: Cursor) -> None:
     """The same event has the same id on each node; a place has another text each time and is the same."""
-    one, other = (seal_for(SHARED, "acme") for _ in range(2))
+    one, other = (cipher_for(SHARED, "acme") for _ in range(2))
     assert one.event(cursor) == other.event(cursor)
     assert one.place(cursor) != one.place(cursor)
     for text in (one.event(cursor), one.place(cursor)):
@@ -52,7 +52,7 @@ async def test_all_nodes_of_a_database_share_its_secret(address: str) -> None:
                 await store.open()
                 stack.push_async_callback(store.close)
             found = await asyncio.gather(*(shared_secret(store) for store in stores for _ in range(3)))
-            ids = {(await Seals(store).of("acme")).event(CURSORS[0]) for store in stores}
+            ids = {(await CursorCiphers(store).of("acme")).event(CURSORS[0]) for store in stores}
         assert (len({*found}), len(ids), len(found[0])) == (1, 1, 64)
     elsewhere = store_at(f"sqlite:///{MEMORY}")
     await elsewhere.open()
@@ -76,14 +76,14 @@ async def test_a_node_waits_for_the_one_that_makes_the_secret(address: str) -> N
 
 def forged() -> Iterator[str]:
     """What is no id of the tenant: changed at each place, cut, another's, of another list, in the clear."""
-    good = seal_for(SHARED, "acme").event(Cursor(0, 41))
+    good = cipher_for(SHARED, "acme").event(Cursor(0, 41))
     for at in range(len(good)):
         yield good[:at] + ("A" if good[at] != "A" else "B") + good[at + 1 :]
     yield good[:-1] + chr(ord(good[-1]) + 1)
     yield from (good[:-1], good + "A", good + "=", f" {good[1:]}", "", "x", "0-41", "0-0-0", "ä" * 59, "\x00")
-    yield seal_for(SHARED, "other").event(Cursor(0, 41))
-    yield seal_for(b"another secret", "acme").event(Cursor(0, 41))
-    yield seal_for(SHARED, "acme").close("history", 0, 41)
+    yield cipher_for(SHARED, "other").event(Cursor(0, 41))
+    yield cipher_for(b"another secret", "acme").event(Cursor(0, 41))
+    yield cipher_for(SHARED, "acme").close("history", 0, 41)
 
 
 def test_what_is_forged_is_told_as_one() -> None:
@@ -91,7 +91,7 @@ def test_what_is_forged_is_told_as_one() -> None:
     told = set()
     for text in forged():
         with pytest.raises(Problem) as refused:
-            seal_for(SHARED, "acme").cursor(text)
+            cipher_for(SHARED, "acme").cursor(text)
         told.add(refused.value.document("/v1/events"))
     assert len(told) == 1
     assert json.loads(told.pop())["code"] == "cursor"
@@ -129,8 +129,8 @@ async def test_signs_of_life_do_not_tell_whether_others_do_something(place: Plac
     quiet = await beats(place, 4)
     await place.visit("b", 5, tenant="other")
     assert len({*quiet, *await beats(place, 2)}) == 6
-    seal = await place.app.state.seals.of("acme")
-    assert len({seal.cursor(each) for each in quiet}) == 1
+    cipher = await place.app.state.ciphers.of("acme")
+    assert len({cipher.cursor(each) for each in quiet}) == 1
 
 
 @KINDS

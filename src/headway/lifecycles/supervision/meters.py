@@ -57,9 +57,9 @@ class Meters:
     def _stayed(self, tenant: str, chart: str, state: str, seconds: float) -> None:
         self._times.add((self._counts.tenant(tenant), MACHINES[chart], state), seconds)
 
-    def looked_up(self, tenant: str, path: str, *, is_hit: bool) -> None:
-        """A request came with an id; it was known, or it was not."""
-        if path.startswith(PATHS):
+    def looked_up(self, tenant: str, place: str, *, is_hit: bool) -> None:
+        """A request came with an id, which has an answer already or not."""
+        if place.startswith(PATHS):
             self._lookups.add((self._counts.tenant(tenant), "hit" if is_hit else "miss"))
 
     def families(self) -> list[MetricFamily]:
@@ -114,19 +114,8 @@ def meters_of(node: Node, counts: Counts | None = None) -> Meters:
             node.engine.watch(counts.look)
         known = _METERS[node] = Meters(counts)
         node.engine.watch(known.look)
-        _hear_of_lookups(node, known)
+        node.engine.requests.listeners.append(known.looked_up)
     return known
-
-
-def _hear_of_lookups(node: Node, meters: Meters) -> None:
-    """Requests have ids where there is a service; its packages need not be installed."""
-    try:
-        from headway.http import lookups_of  # noqa: PLC0415 - see above
-    except ModuleNotFoundError as error:
-        if (error.name or "").startswith("headway"):
-            raise
-    else:
-        lookups_of(node.engine).append(meters.looked_up)
 
 
 def _is_callers(event: Event) -> bool:

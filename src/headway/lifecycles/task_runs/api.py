@@ -6,91 +6,102 @@ from collections.abc import Awaitable, Sequence
 from typing import Annotated, Any, Literal
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path, Query
-from pydantic import Field
+from fastapi import Depends, Path, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from headway.api.answers import json_response
-from headway.api.cursors import cursor_place, cursor_text
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, RequestId, Strict, Who, needs, paged
-from headway.api.problems import problem_of
-from headway.api.requests import KEYED, REPLAYED, REQUEST, wrong
-from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
-from headway.engine.orders import Receipt
-from headway.engine.replay import Replay, listening
+from headway import Statechart
+from headway.codec import Meta, as_dict
 from headway.errors import RefusedError
+from headway.http import (
+    PER_PAGE,
+    Cursor,
+    Here,
+    Keyed,
+    KeyedRequest,
+    Limit,
+    RequestBody,
+    RequestId,
+    RequestKey,
+    ResponseBody,
+    Router,
+    Who,
+    cursor_place,
+    cursor_text,
+    json_response,
+    needs,
+    paged,
+    problem_of,
+)
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
 from headway.lifecycles.task_runs.runners import Runners
 from headway.lifecycles.task_runs.runs import MOST_NODES, RunState, Task, TaskRuns
-from headway.statechart.authoring.statechart import Statechart
+from headway.node import LONGEST_NAME, LONGEST_NEW_NAME, Receipt
 
-router = APIRouter(tags=["task runs"])
+router = Router(tags=["task runs"])
 
 Id = Annotated[str, Path(description="Its id.", min_length=1, max_length=LONGEST_NAME)]
-NewId = Annotated[str, Field(min_length=1, max_length=LONGEST_NEW_NAME, pattern=r"^[^\x00]+$")]
-Key = Annotated[str, Field(pattern=r"^[!-~]([ -~]{0,253}[!-~])?$")]
-Node = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
+NewId = Annotated[str, Meta(min_length=1, max_length=LONGEST_NEW_NAME, pattern="^[^\\x00]+$")]
+Node = Annotated[str, Meta(min_length=1, max_length=100, pattern="^[^\\x00]+$")]
 ProcessStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Timeout", "Incomplete"]
 RunStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped", "Skipped"]
 WorkflowStatus = Literal["Pending", "Running", "Completed", "Failed", "Stopped"]
 OnlyWith = Query(description="Only those with this status.")
-Again = Field(None, description="The same as the header `Idempotency-Key`: a repeat gets the first answer.")
 READ, SEND = [needs("read")], [needs("send")]
 
 
-class NewTaskRun(Strict):
+class NewTaskRun(RequestBody):
     """A task run to create."""
 
-    runner: str = Field(description="The name that a runner is registered by.", examples=["extract"])
-    id: NewId | None = Field(None, description="Its id; without one it gets one.")
-    input_artifacts: list[Any] = Field(default=[], description="What its runner gets.")
-    config: dict[str, Any] = Field(default={}, description="What its runner is told.")
-    dispatch: bool = Field(default=True, description="Whether it continues by itself once it is prepared.")
-    request_id: Key | None = Again
+    runner: Annotated[str, Meta(description="The name that a runner is registered by.", examples=["extract"])]
+    id: Annotated[NewId | None, Meta(description="Its id; without one it gets one.")] = None
+    input_artifacts: Annotated[list[Any], Meta(description="What its runner gets.")] = []
+    config: Annotated[dict[str, Any], Meta(description="What its runner is told.")] = {}
+    dispatch: Annotated[bool, Meta(description="Whether it continues by itself once it is prepared.")] = True
+    request_id: RequestKey = None
 
 
-class NewNode(Strict):
+class NewNode(RequestBody):
     """A node of a workflow."""
 
     runner: str
-    after: list[Node] = Field(default=[], description="The nodes that must be done before.")
+    after: Annotated[list[Node], Meta(description="The nodes that must be done before.")] = []
     input_artifacts: list[Any] = []
     config: dict[str, Any] = {}
 
 
-class NewWorkflowRun(Strict):
+class NewWorkflowRun(RequestBody):
     """A workflow run to create: tasks by the names of their nodes."""
 
-    nodes: dict[Node, NewNode] = Field(min_length=1, max_length=MOST_NODES)
+    nodes: Annotated[dict[Node, NewNode], Meta(min_length=1, max_length=MOST_NODES)]
     id: NewId | None = None
-    start: bool = Field(default=True, description="Whether its first nodes begin at once.")
-    request_id: Key | None = Again
+    start: Annotated[bool, Meta(description="Whether its first nodes begin at once.")] = True
+    request_id: RequestKey = None
 
 
-class RunAction(Strict):
+class RunAction(RequestBody):
     """What is to be done with a task run."""
 
     action: Literal["continue", "stop", "restart", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class ProcessAction(Strict):
+class ProcessAction(RequestBody):
     """What is to be done with a process."""
 
     action: Literal["stop", "restart", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class WorkflowAction(Strict):
+class WorkflowAction(RequestBody):
     """What is to be done with a workflow run."""
 
     action: Literal["start", "stop", "resume", "retry"]
-    request_id: Key | None = Again
+    request_id: RequestKey = None
 
 
-class Applied(Strict):
+class Applied(ResponseBody):
     """Where something stands after an action; after a stop, what it has led to."""
 
     id: str
@@ -98,7 +109,7 @@ class Applied(Strict):
     seq: int
 
 
-class TaskProcessShown(Strict):
+class TaskProcessShown(ResponseBody):
     """A process of a task run."""
 
     id: str
@@ -113,7 +124,7 @@ class TaskProcessShown(Strict):
     timeout_seconds: float
     restart_count: int
     error_count: int
-    error: str | None = Field(description="The last one: its code, and what was said.")
+    error: Annotated[str | None, Meta(description="The last one: its code, and what was said.")]
     progress: float
     input_artifacts: list[Any]
     output_artifacts: list[Any]
@@ -126,7 +137,7 @@ class TaskProcessShown(Strict):
     allowed_actions: list[str]
 
 
-class TaskRunShown(Strict):
+class TaskRunShown(ResponseBody):
     """A task run; its status follows from its processes."""
 
     id: str
@@ -141,9 +152,10 @@ class TaskRunShown(Strict):
     task_processes_count: int
     task_processes_by_status: dict[str, int]
     task_process_error_count: int
-    error: str | None = Field(
-        description="Why it failed: code and message of its `prepare`, its hook or a failed process."
-    )
+    error: Annotated[
+        str | None,
+        Meta(description="Why it failed: code and message of its `prepare`, its hook or a failed process."),
+    ]
     input_artifacts: list[Any]
     output_artifacts: list[Any]
     started_at: str | None
@@ -154,18 +166,20 @@ class TaskRunShown(Strict):
     allowed_actions: list[str]
 
 
-class WorkflowRunShown(Strict):
+class WorkflowRunShown(ResponseBody):
     """A workflow run; its status follows from its task runs."""
 
     id: str
     status: WorkflowStatus
     seq: int
-    graph: dict[str, list[str]] = Field(description="Each node with the nodes it waits for.")
+    graph: Annotated[dict[str, list[str]], Meta(description="Each node with the nodes it waits for.")]
     begun: list[str]
-    artifacts: dict[str, list[Any]] = Field(description="What each node that is done has brought out.")
+    artifacts: Annotated[
+        dict[str, list[Any]], Meta(description="What each node that is done has brought out.")
+    ]
     task_runs_by_status: dict[str, int]
     error_count: int
-    error: str | None = Field(description="Why it failed: the error of a task run that failed.")
+    error: Annotated[str | None, Meta(description="Why it failed: the error of a task run that failed.")]
     started_at: str | None
     completed_at: str | None
     failed_at: str | None
@@ -173,41 +187,41 @@ class WorkflowRunShown(Strict):
     allowed_actions: list[str]
 
 
-class TaskRunPage(Strict):
+class TaskRunPage(ResponseBody):
     """A page of task runs."""
 
     items: list[TaskRunShown]
     next: str | None
 
 
-class TaskProcessPage(Strict):
+class TaskProcessPage(ResponseBody):
     """A page of processes."""
 
     items: list[TaskProcessShown]
     next: str | None
 
 
-class WorkflowRunPage(Strict):
+class WorkflowRunPage(ResponseBody):
     """A page of workflow runs."""
 
     items: list[WorkflowRunShown]
     next: str | None
 
 
-class RunnersShown(Strict):
+class RunnersShown(ResponseBody):
     """The names of all runners."""
 
     items: list[str]
     next: None = None
 
 
-def router_of(runners: Runners) -> APIRouter:
+def router_of(runners: Runners) -> Router:
     """The routes, for tasks of these runners."""
 
     def give(connection: HTTPConnection) -> None:
         connection.state.runners = runners
 
-    outer = APIRouter(dependencies=[Depends(give)])
+    outer = Router(dependencies=[Depends(give)])
     outer.include_router(router)
     return outer
 
@@ -235,9 +249,9 @@ async def list_runners(request: Request) -> RunnersShown:
 )
 async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a task run; its runner prepares its processes right after."""
-    given = body.model_dump(exclude={"request_id"})
-    key = _key(request_id, body.request_id)
-    return await _told(desk.create_run(**given, by=caller.actor, request_id=key), "/task-runs/")
+    given = as_dict(body)
+    del given["request_id"]
+    return await _told(desk.create_run(**given, by=caller.actor, request_id=request_id), "/task-runs/")
 
 
 @router.get("/task-runs", operation_id="list_task_runs", dependencies=READ)
@@ -289,14 +303,14 @@ async def apply_to_run(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Continue, stop, restart, resume or retry a task run. What is not possible now is 409.
 
     `retry` repeats what has failed of a Failed run, and only that: its failed processes, or the hook.
     """
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=request_id))
 
 
 @router.get("/task-processes/{id}", operation_id="get_task_process", dependencies=READ)
@@ -317,11 +331,11 @@ async def apply_to_process(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Stop, restart, resume or retry one process."""
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=request_id))
 
 
 @router.post(
@@ -333,9 +347,8 @@ async def apply_to_process(
 )
 async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request_id: RequestId) -> Response:
     """Create a workflow run: a graph of tasks, each of which begins when those it waits for are done."""
-    tasks = {name: Task(**node.model_dump()) for name, node in body.nodes.items()}
-    key = _key(request_id, body.request_id)
-    made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=key)
+    tasks = {name: Task(**as_dict(node)) for name, node in body.nodes.items()}
+    made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=request_id)
     return await _told(made, "/workflow-runs/")
 
 
@@ -370,45 +383,28 @@ async def apply_to_workflow(
     desk: Desk,
     caller: Who,
     *,
-    request_id: RequestId,
+    keyed: Keyed,
 ) -> Response:
     """Start, stop or resume a workflow run, or retry what has failed of it."""
-    key = _key(request_id, body.request_id)
-    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=key))
+    request_id = _part_id(keyed)
+    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=request_id))
 
 
 async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
-    """What has become of it; of what is new also where it is, of a repeat also that it is one."""
-    with listening() as replay:
-        try:
-            receipt = await doing
-        except RefusedError as error:
-            problem = problem_of(error.refusal)  # type: ignore[arg-type]  # it is a Refusal
-            problem.headers.update(_replayed(replay))
-            raise problem from error
+    """What has become of it; of what is new also where it is."""
+    try:
+        receipt = await doing
+    except RefusedError as error:
+        raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
     told = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
-    headers = {"ETag": f'"{receipt.seq}"', **_replayed(replay)}
+    headers = {"ETag": f'"{receipt.seq}"'}
     if made_in is None:
         return json_response(told, 200, headers)
     return json_response(told, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
 
 
-def _replayed(replay: Replay) -> dict[str, str]:
-    """The header of an answer that the engine has repeated; a repeat by header has it from the service."""
-    name, value = REPLAYED
-    return {name.decode(): value.decode()} if replay.happened else {}
-
-
-def _key(header: str | None, body: str | None) -> str | None:
-    """The engine's request id: the header and the body say the same, or one of them says it.
-
-    One in the body alone has the name that a header has elsewhere, so that no other path can use it again.
-    """
-    if header is None:
-        return None if body is None else KEYED + body
-    if body is not None and header != REQUEST + body:
-        raise wrong("body.request_id", "it is not the same as the header Idempotency-Key")
-    return header
+def _part_id(keyed: KeyedRequest | None) -> str | None:
+    return None if keyed is None else keyed.part_id("apply")
 
 
 async def _page(

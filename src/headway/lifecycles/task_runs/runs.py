@@ -7,7 +7,6 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from hashlib import sha256
 from typing import Any
 
 from headway import Actor, Event, Snapshot, Statechart, person
@@ -206,9 +205,8 @@ class TaskRuns:
         by: Actor,
         request_id: str | None,
     ) -> Receipt:
-        name = id or f"{PREFIX[chart]}_{_own(request_id)}"
-        return (await self._tenant.create(chart, name, context, by=by, request_id=request_id)).unwrap()
-
-
-def _own(request_id: str | None) -> str:
-    return sha256(request_id.encode()).hexdigest()[:16] if request_id else secrets.token_hex(8)
+        name = id or f"{PREFIX[chart]}_{secrets.token_hex(8)}"
+        answer = await self._tenant.create(
+            chart, name, context, by=by, request_id=request_id, unnamed=id is None
+        )
+        return answer.unwrap()

@@ -28,7 +28,6 @@ from headway.statechart.tree import Node as State
 from headway.statechart.types import Mismatch
 
 EQUALITY = frozenset({"==", "===", "!=", "!=="})
-ORDERING = frozenset({"<", "<=", ">", ">="})
 EARLIER, LATER = "2000-01-01T00:00:00+00:00", "2000-01-02T00:00:00+00:00"
 MOST_STARTS = 256
 MOST_CASES = 1 << 14

@@ -18,7 +18,7 @@ from headway.store.rows import WorkRow
 
 ATTEMPTS = 5
 LOCKS = 64
-"""Keys share so few locks that a claim of any size can take all it needs."""
+"""How many advisory locks all keys share: few enough for a claim to take all that it needs."""
 LOCK_CLASS = 0x48656164
 """Sets these locks apart from those of others in the same database."""
 
@@ -161,7 +161,7 @@ LOCK = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, lock) FROM unnest($1::int[])
 
 
 class ClaimRound(NamedTuple):
-    """What one look has brought: how many items waited, what was leased, and the locks it takes to go on."""
+    """The result of one statement: how many items waited, those leased, and the locks needed to go on."""
 
     waiting: int
     rows: list[WorkRow]
@@ -169,7 +169,7 @@ class ClaimRound(NamedTuple):
 
 
 class WorkClaims:
-    """Hands work out, and remembers whose turn it was so that no tenant is passed over."""
+    """Leases work, and remembers which tenant was served last, so that all are served in turn."""
 
     def __init__(self) -> None:
         self._served = ""

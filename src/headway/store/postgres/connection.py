@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that speak of their failures in Headway's errors."""
+"""Connections to PostgreSQL, which raise Headway's errors."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Connection:
         self._raw = raw
 
     def is_quiet(self) -> bool:
-        """Whether nothing has come that nobody asked for, such as its end."""
+        """Whether there is no unread input, such as the end of the connection."""
         transport = self._raw._transport  # noqa: SLF001 - the driver sees it only after the next turn of the loop
         poll = select.poll()
         poll.register(transport.get_extra_info("socket"), select.POLLIN)
@@ -102,7 +102,7 @@ async def _done(step: Callable[[], Awaitable[T]]) -> T:
 
 
 class Connections:
-    """A few connections, made when they are needed; a lost one is made anew. `made` is told of each."""
+    """A pool of connections, made on demand; lost ones are replaced. `made` is called for each."""
 
     def __init__(self, address: str, size: int, made: Callable[[], None] = lambda: None) -> None:
         self._address, self._made = address, made
@@ -206,7 +206,7 @@ def _from_time(stored: tuple[int]) -> datetime:
 
 
 def translated(error: Exception, *, committing: bool = False) -> Exception:
-    """What an error of PostgreSQL or its driver means to those who use the store."""
+    """The error of Headway for one of PostgreSQL or its driver."""
     if isinstance(error, asyncpg.DataError | UnicodeError):
         return InputError(f"the store cannot hold this: {error}")
     if isinstance(error, asyncpg.PostgresError) and error.sqlstate:

@@ -81,7 +81,7 @@ class PostgresDatabase:
                 return await job(ATTEMPTS)
             except ConflictError as error:
                 raise StoreError(
-                    f"collided {ATTEMPTS} times with what is there; nothing was changed"
+                    f"gave up after {ATTEMPTS} conflicts with other transactions; nothing was changed"
                 ) from error
 
 

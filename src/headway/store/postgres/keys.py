@@ -84,11 +84,11 @@ class PostgresKeys:
         await self._database.on_connection(lambda held: _add(held, AddKey(key, note)))
 
     async def change(self, key: KeyRow, note: KeyNoteRow, *, was: str) -> bool:
-        """Give a key its new secrets and times, while it has the secret it `was` and is not revoked."""
+        """Give a key its new secrets and times, if its secret still is `was` and it is not revoked."""
         return await self._database.on_connection(lambda held: _change(held, ChangeKey(key, note, was)))
 
     async def note(self, notes: Sequence[KeyNoteRow], used: Mapping[str, datetime]) -> None:
-        """Add notes to those of the same key, time and kind, and when keys were used last."""
+        """Add notes to those of the same key, time and kind, and set when keys were last used."""
         # In one order, so that no two nodes wait for each other.
         await self._database.fetch(ADD_NOTES, sorted(NOTE.values(notes)), sorted(used.items()), writes=True)
 
@@ -106,7 +106,7 @@ class PostgresKeys:
         )
 
     async def prune_notes(self, before: datetime, limit: int) -> int:
-        """Delete notes from before a time; answers how many."""
+        """Delete notes from before a time; returns how many."""
         return len(await self._database.fetch(PRUNE, before, limit, writes=True))
 
 

@@ -1,4 +1,4 @@
-"""Wake-up calls between processes: a connection that listens, and is made again when it is lost."""
+"""Notifications between processes: a connection that listens, and reconnects when it is lost."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ANNOUNCE = "SELECT pg_notify($1, $2 || ' ' || topic) FROM unnest($3::text[]) AS 
 FIRST_PAUSE = 0.1
 LONGEST_PAUSE = 5.0
 CHECKED_EVERY = 15.0
-"""So many seconds may pass before a connection is asked whether it is still there: its end may be silent."""
+"""Seconds between checks whether the connection still answers: it may be lost without notice."""
 
 
 class Listener:
@@ -24,7 +24,7 @@ class Listener:
 
     def __init__(self, address: str) -> None:
         self.name = uuid4().hex
-        """By which it knows what its own process has announced."""
+        """Marks what its own process has announced."""
         self._address = address
         self._callbacks: list[Callable[[str], None]] = []
         self._task: asyncio.Task[None] | None = None
@@ -96,5 +96,5 @@ async def _stay(raw: Any, lost: asyncio.Event) -> None:
         try:
             await raw.execute("SELECT 1", timeout=PATIENCE)
         except BaseException:
-            raw.terminate()  # nobody is there to say goodbye to
+            raw.terminate()  # it does not answer, so it cannot be closed in order
             raise

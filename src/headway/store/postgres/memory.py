@@ -1,6 +1,6 @@
-"""What a node last saw of the database: instances and their versions, and the time.
+"""What a node remembers of the database: instances with their versions, and the time.
 
-A unit may decide on it without reading, because the statement that writes checks every version it rests on.
+A unit may decide on it without reading: the statement that writes checks every version it rests on.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from headway.store.rows import InstanceRow, Key
 from headway.store.unit import Reads
 
 RowVersion = tuple[tuple[int, int], int]
-"""Where a row was found and which transaction wrote it: together they name one version of it."""
+"""The place of a row and the transaction that wrote it: together they identify one version of it."""
 
 INSTANCES_KEPT = 10_000
 CHARACTERS_KEPT = 10_000_000
 KEPT_FOR = 600.0
-"""Seconds, in which the ids of transactions do not begin again."""
+"""Seconds. Shorter than the time in which the ids of transactions wrap around."""
 TIME_IS_GOOD_FOR = 1.0
-"""Seconds, in which no two clocks drift apart by much."""
+"""Seconds in which two clocks do not drift apart by much."""
 SET_BACK = timedelta(minutes=1)
-"""No answer is late by so much: someone has set the database's clock."""
+"""An answer that is this far behind means that the database's clock was set back."""
 EARLIEST = datetime.min.replace(tzinfo=UTC)
 
 Monotonic = Callable[[], float]
@@ -40,7 +40,7 @@ class InstanceVersion(NamedTuple):
 
 
 class InstanceMemory:
-    """The instances that were read or written last; a version is what it was, for ever, or gone."""
+    """The instances that were read or written last; the contents of a version never change."""
 
     def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
         self._monotonic = monotonic
@@ -48,7 +48,7 @@ class InstanceMemory:
         self._characters = 0
 
     def recall(self, keys: Iterable[Key]) -> dict[Key, InstanceVersion] | None:
-        """All of these instances, or None when one of them is not known."""
+        """All of these instances, or None if one of them is not remembered."""
         oldest = self._monotonic() - KEPT_FOR
         recalled: dict[Key, InstanceVersion] = {}
         for key in keys:
@@ -76,21 +76,22 @@ class InstanceMemory:
             self._characters -= len(oldest.row.snapshot)
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """These have changed, or may have."""
+        """Drop instances that have changed, or may have."""
         for key in keys:
             gone = self._kept.pop(key, None)
             self._characters -= len(gone.row.snapshot) if gone else 0
 
     def clear(self) -> None:
-        """It may be another database now, which knows the same versions with other contents."""
+        """Drop everything: another database may have the same versions with other contents."""
         self._kept.clear()
         self._characters = 0
 
 
 class ClockEstimate:
-    """The database's time between two answers: what it was in one of them, and what has passed since.
+    """An estimate of the database's time: the one of an answer, and what has passed since.
 
-    It is not ahead of the database's, because an answer takes its time, and not behind what was seen.
+    It is never ahead of the database, because an answer takes its time, and never behind a time that the
+    database was seen to act on.
     """
 
     def __init__(self, monotonic: Monotonic = time.monotonic) -> None:
@@ -99,15 +100,15 @@ class ClockEstimate:
         self._since = float("-inf")
 
     def now(self) -> datetime | None:
-        """The time, or None when the database has not told it for too long."""
+        """The time, or None if the last answer is too old."""
         passed = self._monotonic() - self._since
         if passed > 2 * TIME_IS_GOOD_FOR:
             return None
         self._last = max(self._last, self._at + timedelta(seconds=passed))
         return self._last
 
-    def told(self, at: datetime) -> None:
-        """The database has told its time; the answer that was quickest tells most."""
+    def observe(self, at: datetime) -> None:
+        """Use the time of an answer; the quickest answer is the most precise."""
         monotonic = self._monotonic()
         passed = monotonic - self._since
         if passed > TIME_IS_GOOD_FOR or at >= self._at + timedelta(seconds=passed):
@@ -115,8 +116,8 @@ class ClockEstimate:
         if self._last - at > SET_BACK:
             self._at, self._since, self._last = at, monotonic, at
 
-    def reached(self, at: datetime) -> None:
-        """The database has acted as it does from this time on."""
+    def at_least(self, at: datetime) -> None:
+        """Do not go behind a time that the database was seen to act on."""
         self._last = max(self._last, at)
 
 

@@ -1,4 +1,4 @@
-"""What a unit wants to see, all of it in one statement."""
+"""What a unit reads, in one statement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from headway.store.unit import Found, Reads
 
 
 class ReadVersions(Scratch):
-    """The versions that a unit has seen, and what was not there when it looked."""
+    """The versions of the rows that a unit has read; None for those that did not exist."""
 
     instances: dict[Key, RowVersion] = {}
     counters: dict[Key, RowVersion | None] = {}
@@ -32,7 +32,7 @@ class ReadVersions(Scratch):
 
 
 class RowQuery(NamedTuple):
-    """One kind of rows to query for, and which of them end up in which column of the answer."""
+    """How to read one kind of rows, and which of its columns is which column of the answer."""
 
     wanted: str
     table: str

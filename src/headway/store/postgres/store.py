@@ -114,7 +114,7 @@ class PostgresStore(Submissions):
     async def now(self) -> datetime:
         """The database's time."""
         [(time,)] = await self._database.fetch(TIME, self._database.time())
-        self._database.memory.clock.reached(time)
+        self._database.memory.clock.at_least(time)
         return time  # type: ignore[no-any-return]  # what the statement answers
 
     async def listen(self, heard: Callable[[str], None]) -> None:

@@ -37,7 +37,7 @@ class PostgresTimers:
         """Timers of instances of these versions that are due, the longest overdue first."""
         due = await self._database.rows(TIMER, DUE_TIMERS, self._database.time(), limit, [*versions])
         if due:
-            self._database.memory.clock.reached(due[-1].due)
+            self._database.memory.clock.at_least(due[-1].due)
         return due
 
     async def next(self, versions: Collection[Version]) -> datetime | None:

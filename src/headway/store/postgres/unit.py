@@ -1,9 +1,9 @@
-"""Runs a unit in one transaction: in a round trip or two when nobody interferes, else under locks.
+"""Runs a unit in one transaction: in one or two round trips without conflicts, else under locks.
 
-At first a unit goes by what is remembered, if that is all it wants, or else reads without locks. The one
-statement that writes also checks that all it has seen is still so; that statement is a transaction by itself.
-When the check fails, a unit that went by memory reads, and one that has read starts over in a transaction
-that locks what it reads, and so cannot fail again for the same reason.
+A unit first decides on what the node remembers, if that is all it reads; otherwise it reads without locks.
+The one statement that writes also checks that all it has read is still so, and is a transaction by itself.
+If the check fails, a unit that used the memory reads, and one that has read starts over in a transaction that
+locks what it reads, and so cannot fail again for the same reason.
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ from headway.store.unit import Changes, ConflictError, Found, Reads, Unit
 
 
 class UncertainCommit(Scratch):
-    """A loss of the connection after which nobody knows whether a unit is committed.
+    """A lost connection that leaves open whether a unit was committed.
 
-    When the rows that it was to change are found as they were, it is not; and it cannot be any more when
-    another attempt has changed them.
+    If the rows that it was to change are unchanged, it was not; and it cannot be any more when another
+    attempt has changed them.
     """
 
     error: LostError | None = None
     rows: dict[Key, InstanceRow] = {}
 
     def check_rows(self, wanted: Reads, rows: dict[Key, InstanceRow]) -> None:
-        """Raises the error when a row is not as it was."""
+        """Raises the error if a row is not as it was."""
         if self.error and any(rows.get(key) != self.rows[key] for key in wanted.instances & self.rows.keys()):
             raise self.error
 
     def check_changes(self, changes: Changes) -> None:
-        """Raises the error when a row is not changed that was to be."""
+        """Raises the error if one of the rows is not among the changes."""
         if self.error and not self.rows.keys() <= {(row.tenant, row.id) for row in changes.updated}:
             raise self.error
 
@@ -69,7 +69,7 @@ async def run_unit(
 
 
 class UnitAttempt:
-    """One attempt at a unit: what it has seen, and since when."""
+    """One attempt at a unit: what it has read, and the time of its first read."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class UnitAttempt:
             wanted = unit.take(found)
 
     async def write(self, changes: Changes) -> None:
-        """Write, and check what was seen; one look that leads to no change needs no check."""
+        """Write, and check what was read; a single read that leads to no change needs no check."""
         self._uncertain.check_changes(changes)
         if is_nothing(changes) and self._rounds == 1:
             return
@@ -117,11 +117,11 @@ class UnitAttempt:
         assert self._time, "a unit reads before it writes"  # noqa: S101 - tells the type checker
         sql, values = writing(changes, self._seen, self._time)
         [answer] = await self._connection.fetch(sql, *values, writes=True)
-        self._memory.clock.told(answer["at"])
+        self._memory.clock.observe(answer["at"])
         self._written = written(changes, self._seen, answer)
 
     def remember(self) -> None:
-        """Keep what was read and what was written in mind, now that it is committed."""
+        """Remember what was read and written, now that it is committed."""
         memory, seen, read = self._memory.instances, self._seen, self._found
         for row, _, _ in self._written:
             read.pop((row.tenant, row.id), None)
@@ -133,7 +133,7 @@ class UnitAttempt:
         records = await self._connection.fetch(sql, *values)
         answer = found(records, wanted, self._seen, self._time or self._memory.time())
         if self._time is None:
-            self._memory.clock.told(answer.now)
+            self._memory.clock.observe(answer.now)
         self._uncertain.check_rows(wanted, answer.instances)
         self._time = answer.now
         self._found |= answer.instances
@@ -142,10 +142,10 @@ class UnitAttempt:
 
 
 class MemoryAttempt(UnitAttempt):
-    """An attempt that decides on what is known, as if no request id were.
+    """An attempt that decides on what is remembered, and takes every request id for new.
 
-    What it writes proves it, and so must prove all: when a unit changes nothing, or does not write a request
-    id that it was told is new, it has to read.
+    Only the statement that writes checks that: a unit that changes nothing, or that does not write a request
+    id which it took for new, has to read.
     """
 
     def __init__(self, connection: Connection, memory: NodeMemory, uncertain: UncertainCommit) -> None:
@@ -154,7 +154,7 @@ class MemoryAttempt(UnitAttempt):
         self._assumed: set[Key] = set()
 
     async def runs(self, unit: Unit, first: Reads, known: MemoryAnswer) -> bool:
-        """Whether the unit is done; if not, nothing has happened."""
+        """Whether the unit is done; if not, nothing was changed."""
         changes = Changes()
         try:
             wanted = unit.take(self._recall(first, known))
@@ -165,8 +165,8 @@ class MemoryAttempt(UnitAttempt):
                 return False
             await self.write(changes)
         except LostError as error:
-            raise self._doubtful(error, changes) from error
-        except Exception:  # noqa: BLE001 - if it is wrong with the truth, too, it goes wrong again
+            raise self._uncertain_error(error, changes) from error
+        except Exception:  # noqa: BLE001 - it is raised again if it happens with what is read, too
             self._memory.instances.forget(self._recalled)
             return False
         self.remember()
@@ -189,8 +189,8 @@ class MemoryAttempt(UnitAttempt):
     def _proves_requests(self, changes: Changes) -> bool:
         return self._assumed <= {(row.tenant, row.key) for row in changes.requests}
 
-    def _doubtful(self, error: LostError, changes: Changes) -> LostError:
-        """What to raise: a unit may run again if it cannot change the same version of a row twice."""
+    def _uncertain_error(self, error: LostError, changes: Changes) -> LostError:
+        """The error to raise: a unit may run again if it cannot change the same version of a row twice."""
         rows = self._found | self._recalled
         changed = {(row.tenant, row.id) for row in changes.updated}
         if not error.maybe_committed or not changed:

@@ -101,7 +101,7 @@ class PostgresWork:
             lambda connection: self._claims.claim(connection, claim, self._database.time())
         )
         if rows and rows[-1].started_at:
-            self._database.memory.clock.reached(rows[-1].started_at)
+            self._database.memory.clock.at_least(rows[-1].started_at)
         return rows
 
     async def extend(self, worker: str, items: Sequence[Attempt]) -> Sequence[Key]:

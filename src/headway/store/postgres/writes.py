@@ -1,4 +1,4 @@
-"""What a unit has changed, all of it in one statement that also checks what the unit has seen."""
+"""What a unit writes, in one statement that also checks what it has read."""
 
 from __future__ import annotations
 

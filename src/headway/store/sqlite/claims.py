@@ -23,7 +23,7 @@ KEEP_PACE = (
     "INSERT INTO pace (tenant, rate, free_at) VALUES (?, ?, ?)"
     " ON CONFLICT (tenant, rate) DO UPDATE SET free_at = excluded.free_at"
 )
-# Each claim that adds a row takes away what has no meaning any more, so that the table does not grow.
+# Each claim that adds rows deletes twice as many that have expired, so that the table does not grow.
 FORGET_PACE = """
 DELETE FROM pace WHERE (tenant, rate) IN (SELECT tenant, rate FROM pace WHERE free_at <= ? LIMIT ?)
 """
@@ -32,7 +32,7 @@ MOST = 2**62
 
 
 class Limits(NamedTuple):
-    """The limits of a piece of work."""
+    """The limits of a work item."""
 
     tenant: str = ""
     concurrency: str | None = None
@@ -47,14 +47,14 @@ _limits = attrgetter(*Limits._fields[1:])
 
 
 def place_of(work: WorkRow) -> str:
-    """What work must have in common to be claimed in one go, as JSON: it begins with the tenant."""
+    """What work items must have in common to be claimed in one go, as JSON; the tenant comes first."""
     place = (work.tenant, work.handler, work.chart, work.version)
     if work.concurrency is None and work.rate is None and work.affinity is None:
         return encode(place).decode()
     return encode((*place, *_limits(work))).decode()
 
 
-class Room:
+class LimitRoom:
     """How much of limited work a worker may have now; belongs in a transaction.
 
     A rate lets `rate_most` items go at once after a rest, and then one each `rate_per / rate_most`: in any
@@ -131,12 +131,12 @@ def _interval(limits: Limits) -> int:
 
 
 WINDOW = 1_000
-"""So many places are looked at before work is taken from them."""
+"""How many places are read before work is taken from them."""
 WINDOWS = 4
-"""So often a claim looks, so that thousands of busy keys hold up nobody for long; the next one goes on."""
+"""How many windows a claim reads: with thousands of keys at their limit, the next claim goes on."""
 MOST_TURNS = 10_000
 MOST_DUE = 10_000
-"""So much work may come due in one claim; the rest does in the next."""
+"""How much work may become due in one claim; the rest does in the next."""
 
 DUE, ID, LEASE, WORKER = map(WORK.columns.index, ("due", "id", "lease", "worker"))
 UNLIMITED = Limits()
@@ -190,7 +190,7 @@ class Span(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where work waits that can be claimed in one go."""
+    """Work items with the same queue, priority, handler and limits, which can be claimed in one go."""
 
     queue: str
     priority: int
@@ -201,7 +201,7 @@ class Place(NamedTuple):
 
 
 class WorkClaims:
-    """Hands work out, and remembers whose turn it was so that nobody is passed over."""
+    """Leases work, and remembers which tenant was served last, so that all are served in turn."""
 
     def __init__(self) -> None:
         self._served = ""
@@ -210,27 +210,27 @@ class WorkClaims:
     def claim(self, connection: Connection, claim: Claim, now: int) -> list[WorkRow]:
         """Lease what is due; belongs in a transaction."""
         _put_in_place(connection, now)
-        room = Room(connection, claim.worker, now)
+        room = LimitRoom(connection, claim.worker, now)
         chosen: list[Item] = []
         for priority in _priorities(connection, claim.queues):
             if len(chosen) < claim.limit:
                 walks = [self._walk(connection, span) for span in _spans(claim, priority)]
-                chosen += self._serve(walks, Counter(connection, claim, room), claim.limit - len(chosen))
+                chosen += self._serve(walks, Candidates(connection, claim, room), claim.limit - len(chosen))
         room.write()
         if len(self._turns) > MOST_TURNS:
             self._turns.clear()
         return _lease(connection, claim.worker, chosen, now)
 
-    def _walk(self, connection: Connection, span: Span) -> Walk:
-        return Walk(connection, span, self._turns.get(span, span.after))
+    def _walk(self, connection: Connection, span: Span) -> PlaceWalk:
+        return PlaceWalk(connection, span, self._turns.get(span, span.after))
 
-    def _serve(self, walks: list[Walk], counter: Counter, room: int) -> list[Item]:
+    def _serve(self, walks: list[PlaceWalk], candidates: Candidates, room: int) -> list[Item]:
         """Take work from window after window, until there is no room or nothing left to look at."""
         chosen: list[Item] = []
         for _ in range(WINDOWS):
             windows = [(walk, window) for walk in walks if (window := walk.window())]
-            places = [place for walk, window in windows for place in counter.places(walk.span, window)]
-            taken = self._share_out(places, counter, room - len(chosen))
+            places = [place for walk, window in windows for place in candidates.places(walk.span, window)]
+            taken = self._share_out(places, candidates, room - len(chosen))
             chosen += taken
             for walk, window in windows:
                 self._turns[walk.span] = self._next_start(walk, window[-1][0], served=bool(taken))
@@ -238,14 +238,14 @@ class WorkClaims:
                 break
         return chosen
 
-    def _share_out(self, places: list[Place], counter: Counter, room: int) -> list[Item]:
+    def _share_out(self, places: list[Place], candidates: Candidates, room: int) -> list[Item]:
         """Serve the tenants in turn: nobody gets a second item while another waits for a first."""
         by_tenant: dict[str, list[Place]] = {}
         for place in places:
             by_tenant.setdefault(place.tenant, []).append(place)
         in_turn = sorted(by_tenant, key=lambda tenant: (tenant <= self._served, tenant))
         share = -(-room // max(1, len(in_turn)))
-        lines = deque((tenant, counter.line(by_tenant[tenant], share)) for tenant in in_turn)
+        lines = deque((tenant, candidates.line(by_tenant[tenant], share)) for tenant in in_turn)
         if len(lines) == 1:
             [(self._served, line)] = lines
             return [*islice(line, room)]
@@ -258,14 +258,14 @@ class WorkClaims:
                 self._served = tenant
         return chosen
 
-    def _next_start(self, walk: Walk, last: str, *, served: bool) -> str:
+    def _next_start(self, walk: PlaceWalk, last: str, *, served: bool) -> str:
         """Behind the tenant that was served last, or behind the last place if nobody was served before it."""
         after, until = _bounds(self._served)
         jumps = served and not last.startswith(after) and walk.span.after <= until <= walk.span.until
         return until if jumps else last
 
 
-class Walk:
+class PlaceWalk:
     """Goes from place to place, from where it left off and round, a window at a time."""
 
     def __init__(self, connection: Connection, span: Span, start: str) -> None:
@@ -299,10 +299,10 @@ class Walk:
         return self._connection.fetch(PLACES, {**place, "after": after, "until": until, "limit": limit})
 
 
-class Counter:
-    """What of the work at a place a worker may have."""
+class Candidates:
+    """The items that a worker may claim at a place."""
 
-    def __init__(self, connection: Connection, claim: Claim, room: Room) -> None:
+    def __init__(self, connection: Connection, claim: Claim, room: LimitRoom) -> None:
         self._connection, self._room = connection, room
         self._handlers = {*claim.handlers}
         self._versions = {*claim.versions}
@@ -343,7 +343,7 @@ class Counter:
 
 
 def _put_in_place(connection: Connection, now: int) -> None:
-    """Let what has come due be found."""
+    """Give items that have become due their places, where claims find them."""
     rows = WORK.rows(connection.fetch(COMES_DUE, (now, MOST_DUE)))
     connection.write(PLACE, [(place_of(row), row.tenant, row.id) for row in rows])
 

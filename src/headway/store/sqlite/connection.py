@@ -1,4 +1,4 @@
-"""A connection to SQLite that speaks of its failures in Headway's errors."""
+"""A connection to SQLite, which raises Headway's errors."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _pragmas(*, read_only: bool) -> Iterable[str]:
 
 
 def translated(error: Exception, *, committing: bool = False) -> Exception:
-    """What an error of SQLite means to those who use the store."""
+    """The error of Headway for one of SQLite."""
     if isinstance(error, UNFIT):
         return InputError(f"the store cannot hold this: {error}")
     code = getattr(error, "sqlite_errorcode", None)

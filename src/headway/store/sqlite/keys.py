@@ -65,11 +65,11 @@ class SqliteKeys:
         await self._database.write(lambda held: add_key(held, key, note))
 
     async def change(self, key: KeyRow, note: KeyNoteRow, *, was: str) -> bool:
-        """Give a key its new secrets and times, while it has the secret it `was` and is not revoked."""
+        """Give a key its new secrets and times, if its secret still is `was` and it is not revoked."""
         return await self._database.write(lambda held: change_key(held, key, note, was))
 
     async def note(self, notes: Sequence[KeyNoteRow], used: Mapping[str, datetime]) -> None:
-        """Add notes to those of the same key, time and kind, and when keys were used last."""
+        """Add notes to those of the same key, time and kind, and set when keys were last used."""
 
         def job(connection: Connection) -> None:
             connection.write(ADD_NOTE, [*map(NOTE.values, notes)])
@@ -84,7 +84,7 @@ class SqliteKeys:
         return await self._database.rows(NOTE, PAGE_OF_NOTES, values)
 
     async def prune_notes(self, before: datetime, limit: int) -> int:
-        """Delete notes from before a time; answers how many."""
+        """Delete notes from before a time; returns how many."""
         return await self._database.write(lambda held: held.write(PRUNE, [(to_time(before), limit)]))
 
 

@@ -1,4 +1,4 @@
-"""A thread that owns one connection: whoever needs it hands in a job and awaits the answer."""
+"""A thread that owns one connection and runs jobs on it; callers await the results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Call(NamedTuple):
 
 
 class SqliteThread:
-    """Runs jobs on a connection, one after the other and each to its end, even when nobody waits any more."""
+    """Runs jobs on a connection one after the other, each to its end, even if its caller was cancelled."""
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
@@ -50,7 +50,7 @@ class SqliteThread:
             raise
 
     async def stop(self) -> None:
-        """Finish the jobs that were handed in, disconnect, and end the thread."""
+        """Finish all submitted jobs, disconnect, and end the thread."""
         loop = self._guard.enter()
         thread, self._thread = self._thread, None
         if not thread:
@@ -63,7 +63,7 @@ class SqliteThread:
         self._guard.release()
 
     async def call(self, job: Callable[[Connection], T]) -> T:
-        """The answer of a job; raises what the job raises."""
+        """The result of a job; raises what the job raises."""
         caller: asyncio.Future[Outcome] = self._guard.enter().create_future()
         self.submit(job, partial(_settle, caller))
         answer, error = await caller
@@ -72,7 +72,7 @@ class SqliteThread:
         return answer  # type: ignore[no-any-return]  # what the job returned
 
     def submit(self, job: Callable[[Connection], Any], done: Callable[[Outcome], None]) -> None:
-        """Hand in a job; `done` is called on the running loop with its answer and its error."""
+        """Submit a job; `done` is called on the running loop with its result and its error."""
         call = Call(job, self._guard.enter(), done)
         if self._thread:
             self._calls.put(call)
@@ -83,7 +83,7 @@ class SqliteThread:
         connection: Connection | BaseException
         try:
             connection = self._connect()
-        except BaseException as error:  # noqa: BLE001 - it belongs to the callers
+        except BaseException as error:  # noqa: BLE001 - it is raised to the callers
             connection = error
         while call := self._calls.get():
             _deliver(call, _outcome(call.job, connection))
@@ -94,7 +94,7 @@ def _outcome(job: Callable[[Connection], Any], connection: Connection | BaseExce
         return None, connection
     try:
         return job(connection), None
-    except BaseException as error:  # noqa: BLE001 - it belongs to the caller, and the thread lives on
+    except BaseException as error:  # noqa: BLE001 - it is raised to the caller
         return None, error
 
 

@@ -94,7 +94,7 @@ def run_unit(connection: Connection, unit: Unit, now: Callable[[], datetime], co
         else:
             return
     raise StoreError(
-        f"the unit collided {ATTEMPTS} times with what is there; nothing was changed"
+        f"gave up after {ATTEMPTS} conflicts with other transactions; nothing was changed"
     ) from conflict
 
 

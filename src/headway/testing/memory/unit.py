@@ -1,4 +1,4 @@
-"""Units in memory: decided, checked, and then written whole."""
+"""Runs a unit in memory: it decides, is checked for conflicts, and is then written as a whole."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def run_unit(tables: Tables, unit: Unit, now: datetime, commands: Commands) -> N
                 for watcher in tables.watchers:
                     watcher(changes, now)
                 return
-    raise StoreError(f"the unit collided {ATTEMPTS} times: {conflict}; nothing was changed")
+    raise StoreError(f"gave up after {ATTEMPTS} conflicts: {conflict}; nothing was changed")
 
 
 def decide(tables: Tables, unit: Unit, now: datetime, commands: Commands) -> Changes:

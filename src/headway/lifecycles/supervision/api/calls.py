@@ -7,35 +7,41 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
 from hashlib import sha256
-from itertools import count
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from starlette.requests import Request
 from starlette.responses import Response
 
 from headway import Event, Refusal, Snapshot
-from headway.api.answers import json_response
-from headway.api.caller import Caller
-from headway.api.cursors import cursor_place, cursor_text, position_of, position_text
-from headway.api.depends import Here, Sealed, Who, paged
-from headway.api.problems import Problem, problem_of
-from headway.api.requests import REQUEST, request_key, wrong
-from headway.api.seals import Seal
 from headway.clock import time_text
-from headway.codec import decode, encode
-from headway.engine.orders import DAY, HOUR, Receipt
+from headway.codec import UNSET, decode
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
+from headway.http import (
+    Caller,
+    Cipher,
+    CursorCipher,
+    Here,
+    Keyed,
+    Problem,
+    Who,
+    cursor_place,
+    cursor_text,
+    json_response,
+    paged,
+    position_of,
+    position_text,
+    problem_of,
+    wrong,
+)
+from headway.http import KeyedRequest as Request
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
 from headway.lifecycles.supervision.meters import meters_of
-from headway.node import Node
-from headway.store.queries import InstanceQuery
-from headway.store.rows import HistoryRow, InstanceRow
+from headway.node import HOUR, HistoryRow, InstanceQuery, InstanceRow, Node, Receipt
 
 Shown = dict[str, Any]
 HISTORY = "transitions"
-NOTHING_SAID = Move.model_validate({})
+NOTHING_SAID = Move()
 
 
 class Doing(NamedTuple):
@@ -57,8 +63,10 @@ class Machine(NamedTuple):
 class Calls:
     """One request, and what it does to workers or jobs."""
 
-    def __init__(self, machine: Machine, caller: Caller, node: Node, *, seal: Seal, key: str | None) -> None:
-        self.machine, self.caller, self.node, self._seal, self._key = machine, caller, node, seal, key
+    def __init__(
+        self, machine: Machine, caller: Caller, node: Node, *, cipher: CursorCipher, keyed: Request | None
+    ) -> None:
+        self.machine, self.caller, self.node, self._cipher, self._keyed = machine, caller, node, cipher, keyed
 
     def shown(self, row: InstanceRow, status: str | None = None) -> Shown:
         """An instance as callers see it, in the status that it had when its answer was decided."""
@@ -82,26 +90,20 @@ class Calls:
         """One of them."""
         return json_response(self.shown(await self.row(name)))
 
-    async def create(self, context: Mapping[str, Any], request_id: str | None) -> Response:
-        """Begin a life; the same request begins one, for as long as it is remembered."""
-        for turn in count():
-            name = self._new_name(request_id, context, turn)
-            if await self._is_new(name, context, is_named=(request_id or self._key) is not None):
-                break
-        return await self.created(name)
-
-    async def _is_new(self, name: str, context: Mapping[str, Any], *, is_named: bool) -> bool:
-        """Whether a life has begun by this request: now, or when it came first and was not forgotten yet."""
-        engine, tenant = self.node.engine, self.caller.tenant
-        try:
-            _taken(
-                await engine.create(tenant, name, self.machine.chart, context=context, by=self.caller.actor)
+    async def create(self, context: Mapping[str, Any]) -> Response:
+        """Begin a life; a repeat of the request finds the one that it has begun."""
+        receipt = _taken(
+            await self.node.engine.create(
+                self.caller.tenant,
+                self.machine.prefix + secrets.token_hex(6),
+                self.machine.chart,
+                context=context,
+                by=self.caller.actor,
+                request_id=self._part_id("create"),
+                unnamed=True,
             )
-        except InstanceExistsError:
-            if not is_named:
-                raise
-            return await engine.store.now() - (await self.row(name)).created_at < DAY
-        return True
+        )
+        return await self.created(receipt.instance)
 
     async def created(self, name: str) -> Response:
         """One that has just begun, as the answer to its creation."""
@@ -117,15 +119,14 @@ class Calls:
                 return (await self.row(f"{parent}:{step}:0")).id
         raise InternalError(f"{parent} has made no child")
 
-    async def send(self, name: str, event: Event, request_id: str | None, lasts: timedelta = HOUR) -> Receipt:
-        """Send an event; raises Problem when it is refused, which is remembered with the answer only."""
-        key = request_id or self._key
+    async def send(self, name: str, event: Event, lasts: timedelta = HOUR) -> Receipt:
+        """Send an event; raises Problem when it is refused, which is stored with the answer only."""
         return _taken(
             await self.node.engine.send(
                 self.caller.tenant,
                 name,
                 event,
-                request_id=None if key is None else REQUEST + key,
+                request_id=self._part_id("send"),
                 lasts=lasts,
                 keeps_refusals=False,
             )
@@ -134,13 +135,14 @@ class Calls:
     async def move(self, name: str, action: str, body: Move | None) -> Response:
         """Do what an action says; raises Problem 422 for what it does not take."""
         told, doing = body or NOTHING_SAID, self.machine.actions[action]
-        given = told.model_fields_set - {"reason", "request_id"}
+        fields = {*Move.__struct_fields__} - {"reason", "request_id"}
+        given = {name for name in fields if getattr(told, name) is not UNSET}
         if unwanted := sorted(given - {*doing.takes}):
             raise wrong(f"body.{unwanted[0]}", f"{action} takes no {unwanted[0]}")
         await self.row(name)
         data = {field: getattr(told, field) for field in doing.takes if field in given}
         event = Event(doing.event, data if doing.takes else None, by=self.caller.actor, reason=told.reason)
-        receipt = await self.send(name, event, told.request_id)
+        receipt = await self.send(name, event)
         return json_response(self.shown(await self.row(name), receipt.status))
 
     async def page(
@@ -161,11 +163,11 @@ class Calls:
     async def transitions(self, name: str, cursor: str | None, limit: int) -> Response:
         """A page of the changes of one of them; what changed no state is left out."""
         await self.row(name)
-        after = position_of(HISTORY, cursor, self._seal)
+        after = position_of(HISTORY, cursor, self._cipher)
         rows, following = await paged(
             lambda most: self.node.engine.history(self.caller.tenant, name, after=after, limit=most),
             limit,
-            lambda row: position_text(HISTORY, row.position, self._seal),
+            lambda row: position_text(HISTORY, row.position, self._cipher),
         )
         items = [_change(row) for row in rows if row.before != row.after]
         return json_response({"items": items, "next": following})
@@ -180,13 +182,8 @@ class Calls:
                 await engine.create(tenant, name, Supervisor.chart.name, context={"workspace_id": workspace})
         return name
 
-    def _new_name(self, request_id: str | None, context: Mapping[str, Any], turn: int) -> str:
-        """A name; that of a request is the same whenever it comes, should its answer not have been kept."""
-        key = request_id or self._key
-        if key is None:
-            return self.machine.prefix + secrets.token_hex(6)
-        asked = encode((self.caller.actor.id, self.machine.chart, key, context, *([turn] if turn else [])))
-        return self.machine.prefix + sha256(asked).hexdigest()[:24]
+    def _part_id(self, part: str) -> str | None:
+        return None if self._keyed is None else self._keyed.part_id(part)
 
     async def _known(self, cursor: str) -> str:
         name = cursor_place(self.machine.chart, str, cursor)
@@ -206,9 +203,9 @@ def _taken(answer: Receipt | Refusal) -> Receipt:
 def calls_on(machine: Machine) -> Callable[..., Any]:
     """A dependency: the calls of a request on one machine."""
 
-    async def calls(request: Request, node: Here, caller: Who, seal: Sealed) -> Calls:
+    async def calls(node: Here, caller: Who, cipher: Cipher, keyed: Keyed) -> Calls:
         meters_of(node)
-        return Calls(machine, caller, node, seal=seal, key=request_key(dict(request.headers.raw)))
+        return Calls(machine, caller, node, cipher=cipher, keyed=keyed)
 
     return calls
 

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.depends import PER_PAGE, Cursor, Limit, needs
-from headway.api.requests import wrong
-from headway.engine.orders import DAY
+from headway.http import PER_PAGE, Cursor, Limit, Router, needs, wrong
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
-from headway.lifecycles.supervision.api.repeats import RepeatableRoute
 from headway.lifecycles.supervision.chart import Job
 from headway.lifecycles.supervision.job_rules import DEEPEST
-from headway.store.rows import InstanceRow
+from headway.node import DAY, InstanceRow
 
 FIELDS = (
     *("task_description", "depth", "parent_job_id", "worker_count", "workspace_id", "result", "error"),
     *("started_at", "completed_at"),
 )
+
+ASKED = ("task_description", "worker_count", "timeout_seconds")
 
 
 def _shown(_row: InstanceRow, snapshot: Snapshot) -> dict[str, Any]:
@@ -46,7 +45,7 @@ JOBS = Machine(
     _shown,
 )
 
-router = APIRouter(prefix="/api", tags=["supervision"], route_class=RepeatableRoute)
+router = Router(prefix="/api", tags=["supervision"])
 Id = Annotated[str, Path(description="The job's id.", min_length=1, max_length=400)]
 Jobs = Annotated[Calls, Depends(calls_on(JOBS))]
 Own = Literal["validate", "allocate", "succeed", "fail", "cancel"]
@@ -62,9 +61,10 @@ async def submit_job(body: shapes.NewJob, jobs: Jobs) -> Response:
         return await _submit_below(body, body.parent_job_id, jobs)
     if body.depth:
         raise wrong("body.parent_job_id", f"a job at depth {body.depth} has a parent job")
-    context = body.model_dump(exclude={"request_id", "depth", "parent_job_id"})
+    context = {name: getattr(body, name) for name in ASKED}
+    context["workspace_id"] = body.workspace_id
     context["supervisor"] = await jobs.supervisor(body.workspace_id)
-    return await jobs.create(context, body.request_id)
+    return await jobs.create(context)
 
 
 @router.get("/jobs", operation_id="supervision_list_jobs", response_model=shapes.Jobs, **READ)
@@ -120,7 +120,7 @@ async def _submit_below(body: shapes.NewJob, parent: str, jobs: Calls) -> Respon
         raise wrong("body.parent_job_id", f"a job at depth {DEEPEST} has no sub-jobs")
     if body.depth not in {None, above + 1}:
         raise wrong("body.depth", f"a sub-job of {parent} is at depth {above + 1}")
-    asked = body.model_dump(include={"task_description", "worker_count", "timeout_seconds"})
+    asked = {name: getattr(body, name) for name in ASKED}
     event = Job.delegate(asked, by=jobs.caller.actor)
-    receipt = await jobs.send(parent, event, body.request_id, lasts=DAY)
+    receipt = await jobs.send(parent, event, lasts=DAY)
     return await jobs.created(await jobs.child(parent, receipt.seq))

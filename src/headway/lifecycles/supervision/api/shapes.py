@@ -5,15 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, Field
-
-from headway.api.depends import WHOLE, Strict
-from headway.codec import encode
+from headway.codec import UNSET, Meta, UnsetType, encode
+from headway.http import NO_NUL, Check, RequestBody, RequestKey, ResponseBody
 from headway.lifecycles.supervision.job_rules import DEEPEST, LARGEST_DESCRIPTION, MOST_WORKERS, fits
 from headway.lifecycles.supervision.worker_rules import LEAST_PATIENCE, MOST_TASKS
 
 WEEK = 604_800
-PLAIN = r"^[^\x00]*$"
 LARGEST_METADATA = 10_000
 
 
@@ -35,72 +32,66 @@ def _not_large(metadata: dict[str, Any]) -> dict[str, Any]:
     return metadata
 
 
-RequestId = Annotated[
-    str | None,
-    Field(
-        pattern=r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$",
-        description="A repeat with the same id gets the first answer again, as with `Idempotency-Key`.",
-    ),
-]
 Workspace = Annotated[
-    str, Field(max_length=36, pattern=PLAIN, description="Jobs get workers of theirs only.")
+    str, Meta(max_length=36, pattern=NO_NUL, description="Jobs get workers of theirs only.")
 ]
-Text = Annotated[str, Field(max_length=10_000, pattern=PLAIN)]
-Seconds = Annotated[float, Field(gt=0, le=WEEK)]
+Text = Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)]
+Seconds = Annotated[float, Meta(gt=0, le=WEEK)]
 Description = Annotated[
     str,
-    Field(min_length=1, max_length=LARGEST_DESCRIPTION, pattern=PLAIN),
-    AfterValidator(_not_blank),
-    AfterValidator(_not_long),
+    Meta(min_length=1, max_length=LARGEST_DESCRIPTION, pattern=NO_NUL),
+    Check(_not_blank),
+    Check(_not_long),
 ]
 Metadata = Annotated[
-    dict[str, Any],
-    AfterValidator(_not_large),
-    Field(description="What its owner knows of it; nobody reads it."),
+    dict[str, Any], Check(_not_large), Meta(description="What its owner knows of it; nobody reads it.")
 ]
 WorkerStatus = Literal["IDLE", "RUNNING", "PAUSED", "COMPLETED", "FAILED", "TERMINATED"]
 JobStatus = Literal["SUBMITTED", "PENDING", "RUNNING", "COMPLETED", "FAILED", "CANCELED"]
 
 
-class NewWorker(Strict):
+class NewWorker(RequestBody):
     """A worker to create."""
 
     workspace_id: Workspace = ""
     metadata: Metadata = {}
-    capacity: Annotated[int, Field(ge=1, le=MOST_TASKS), WHOLE] = Field(
-        1, description="How many tasks it has places for; it does one after the other."
-    )
-    supervisor_timeout_seconds: Annotated[float, Field(ge=LEAST_PATIENCE, le=WEEK)] = 3600
-    request_id: RequestId = None
+    capacity: Annotated[
+        int,
+        Meta(ge=1, le=MOST_TASKS),
+        Meta(description="How many tasks it has places for; it does one after the other."),
+    ] = 1
+    supervisor_timeout_seconds: Annotated[float, Meta(ge=LEAST_PATIENCE, le=WEEK)] = 3600
+    request_id: RequestKey = None
 
 
-class NewJob(Strict):
+class NewJob(RequestBody):
     """A job to submit. With a parent it is a sub-job, one level below it and in its workspace."""
 
     task_description: Description
-    depth: Annotated[int, Field(ge=0, le=DEEPEST), WHOLE] | None = None
-    worker_count: Annotated[int, Field(ge=1, le=MOST_WORKERS), WHOLE] = 1
-    parent_job_id: Annotated[str, Field(min_length=1, max_length=400, pattern=PLAIN)] | None = None
+    depth: Annotated[int, Meta(ge=0, le=DEEPEST)] | None = None
+    worker_count: Annotated[int, Meta(ge=1, le=MOST_WORKERS)] = 1
+    parent_job_id: Annotated[str, Meta(min_length=1, max_length=400, pattern=NO_NUL)] | None = None
     workspace_id: Workspace = ""
     timeout_seconds: Seconds = 3600
-    request_id: RequestId = None
+    request_id: RequestKey = None
 
 
-class Move(Strict):
+class Move(RequestBody):
     """Why, and what the action needs; nothing else is taken."""
 
     reason: Text | None = None
-    request_id: RequestId = None
-    tasks: list[Description] | None = Field(
-        None, description="For `start`: tasks of its own. Without them the worker takes those of jobs."
-    )
-    code: Text | None = Field(None, description="For `fail`: the error's code.")
-    message: Text | None = Field(None, description="For `fail`: what happened.")
-    result: Any = Field(None, description="For `succeed`.")
-    workers: list[str] | None = Field(None, description="For `allocate`.")
+    request_id: RequestKey = None
+    tasks: Annotated[
+        list[Description] | UnsetType | None,
+        Meta(description="For `start`: tasks of its own. Without them the worker takes those of jobs."),
+    ] = UNSET
+    code: Annotated[Text | UnsetType | None, Meta(description="For `fail`: the error's code.")] = UNSET
+    message: Annotated[Text | UnsetType | None, Meta(description="For `fail`: what happened.")] = UNSET
+    result: Annotated[Any, Meta(description="For `succeed`.")] = UNSET
+    workers: Annotated[list[str] | UnsetType | None, Meta(description="For `allocate`.")] = UNSET
 
 
-class TaskShown(Strict):
+class TaskShown(ResponseBody):
     """A task of a worker."""
 
     id: str
@@ -111,14 +102,14 @@ class TaskShown(Strict):
     reached: Any
 
 
-class ResultShown(Strict):
+class ResultShown(ResponseBody):
     """What a task of a worker's own has come to."""
 
     task: str
     result: Any
 
 
-class WorkerShown(Strict):
+class WorkerShown(ResponseBody):
     """A worker as it is now."""
 
     id: str
@@ -127,8 +118,8 @@ class WorkerShown(Strict):
     metadata: dict[str, Any]
     capacity: int
     on_duty: bool
-    tasks: list[TaskShown] = Field(description="Those it has not done yet; the first is in hand.")
-    results: list[ResultShown] = Field(description="Of its own tasks, the last ten at most.")
+    tasks: Annotated[list[TaskShown], Meta(description="Those it has not done yet; the first is in hand.")]
+    results: Annotated[list[ResultShown], Meta(description="Of its own tasks, the last ten at most.")]
     stands_in_for: str | None
     error: str | None
     created_at: datetime
@@ -138,7 +129,7 @@ class WorkerShown(Strict):
     completed_at: datetime | None
 
 
-class JobShown(Strict):
+class JobShown(ResponseBody):
     """A job as it is now."""
 
     id: str
@@ -158,21 +149,21 @@ class JobShown(Strict):
     completed_at: datetime | None
 
 
-class Workers(Strict):
+class Workers(ResponseBody):
     """A page of workers."""
 
     items: list[WorkerShown]
     next: str | None
 
 
-class Jobs(Strict):
+class Jobs(ResponseBody):
     """A page of jobs."""
 
     items: list[JobShown]
     next: str | None
 
 
-class TransitionShown(Strict):
+class TransitionShown(ResponseBody):
     """A change of state."""
 
     from_state: str | None
@@ -183,7 +174,7 @@ class TransitionShown(Strict):
     timestamp: datetime
 
 
-class Transitions(Strict):
+class Transitions(ResponseBody):
     """A page of changes, the oldest first."""
 
     items: list[TransitionShown]

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.depends import PER_PAGE, Cursor, Here, Limit, Who, needs
+from headway.codec import as_dict
+from headway.http import METRICS_TYPE as CONTENT_TYPE
+from headway.http import PER_PAGE, Cursor, Here, Limit, Router, Who, needs
+from headway.http import metrics_text as text_of
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
-from headway.lifecycles.supervision.api.repeats import RepeatableRoute
 from headway.lifecycles.supervision.chart import Worker
 from headway.lifecycles.supervision.meters import meters_of
-from headway.store.rows import InstanceRow
-from headway.telemetry.metrics import CONTENT_TYPE, text_of
+from headway.node import InstanceRow
 
 FIELDS = (
     *("workspace_id", "metadata", "capacity", "on_duty", "tasks", "results", "stands_in_for", "error"),
@@ -42,7 +43,7 @@ WORKERS = Machine(
     _shown,
 )
 
-router = APIRouter(prefix="/api", tags=["supervision"], route_class=RepeatableRoute)
+router = Router(prefix="/api", tags=["supervision"])
 Id = Annotated[str, Path(description="The worker's id.", min_length=1, max_length=400)]
 Workers = Annotated[Calls, Depends(calls_on(WORKERS))]
 Own = Literal["start", "complete", "fail"]
@@ -54,10 +55,11 @@ READ: dict[str, Any] = {"dependencies": [needs("read")]}
 @router.post("/workers", operation_id="supervision_create_worker", status_code=201, **MOVED)
 async def create_worker(workers: Workers, body: shapes.NewWorker | None = None) -> Response:
     """Create a worker, which is IDLE until it is started."""
-    wanted = body or shapes.NewWorker.model_validate({})
-    context = wanted.model_dump(exclude={"request_id"})
+    wanted = body or shapes.NewWorker()
+    context = as_dict(wanted)
+    del context["request_id"]
     context["supervisor"] = await workers.supervisor(wanted.workspace_id)
-    return await workers.create(context, wanted.request_id)
+    return await workers.create(context)
 
 
 @router.get("/workers", operation_id="supervision_list_workers", response_model=shapes.Workers, **READ)

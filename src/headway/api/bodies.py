@@ -1,0 +1,240 @@
+"""Bodies over HTTP: structs that are decoded, encoded, and described in the OpenAPI document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+from headway.api.problems import Problem
+from headway.codec import UNSET, Meta, Value, decode, from_data, is_struct
+from headway.errors import InputError
+from headway.statechart.identity import LONGEST_ID, require_id
+
+T = TypeVar("T")
+LARGEST_WHOLE = 2**53 - 1
+"""The largest whole number in a request: JavaScript represents it exactly, and a column holds it."""
+NO_NUL = r"^[^\x00]*$"
+NO_CONTROL = r"\x00-\x1f\x7f-\x9f"
+UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
+MISSING = re.compile(r"Object missing required field `(.*)`")
+INVALID_TAG = re.compile(r"Invalid value .*", re.DOTALL)
+CHECKED = re.compile(r"([a-z_]+(?:\.\d+)?): (.*)", re.DOTALL)
+NOT_WHOLE = "Expected `int`, got `float`"
+STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
+ANY_KEY = "*"
+"""The step of a place that leads to a value of an object with any keys."""
+
+
+class Check:
+    """A check of a field beside its type: the function raises ValueError."""
+
+    def __init__(self, function: Callable[[Any], object]) -> None:
+        self.function = function
+
+
+class RequestBody(Value):
+    """The body of a request: nothing is coerced, and no unknown field is accepted."""
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a field whose check fails."""
+        for name, check in _checks(type(self)):
+            value = getattr(self, name)
+            if value is not None and value is not UNSET:
+                check(name, value)
+
+
+class ResponseBody(Value, omit_defaults=False):
+    """The body of an answer: all its fields, also those that are null."""
+
+
+def _as_id(text: str) -> None:
+    try:
+        require_id("it", text)
+    except InputError as error:
+        raise ValueError(str(error)) from error
+
+
+ActorId = Annotated[
+    str,
+    # The pattern is for readers of the schema: the check knows more, and says it in words.
+    Meta(extra_json_schema={"pattern": rf"^[^\s{NO_CONTROL}]([^{NO_CONTROL}]*[^\s{NO_CONTROL}])?$"}),
+    Meta(min_length=1, max_length=LONGEST_ID),
+    Check(_as_id),
+]
+"""The id of an actor, a role or the name of a worker: see `headway.statechart.identity`."""
+Ordinal = Annotated[int, Meta(ge=1, le=LARGEST_WHOLE)]
+"""A number that counts from 1: an attempt, a version."""
+Change = Annotated[int, Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
+"""What is added to a counter, or subtracted from it."""
+Duration = Annotated[
+    str,
+    Meta(
+        pattern=r"^((0|[1-9][0-9]{0,4})(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["90s", "15m", "12h", "30d"]
+    ),
+]
+"""A number and its unit; without it there is no end."""
+
+RequestKey = Annotated[
+    Annotated[str, Meta(pattern=r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$")] | None,
+    Meta(description="The same as the header `Idempotency-Key`: a repeat gets the first answer."),
+]
+"""The idempotency key as a field `request_id` of a body; `headway.api.route` finds it there."""
+
+
+def parsed(kind: Any, body: bytes) -> Any:
+    """The value of a body; raises Problem 400 when it is not JSON, 422 when it is not of this type."""
+    try:
+        return decode(kind, body)
+    except InputError as error:
+        _check_json(error, body)
+        message, place = _message(error)
+        if message == NOT_WHOLE and (whole := _with_whole_numbers(kind, body)) is not None:
+            return whole
+        raise wrong(*_worded(kind, body, place, message)) from error
+
+
+def wrong(place: str, message: str) -> Problem:
+    """The problem of one place that is wrong."""
+    return Problem("invalid", f"{place}: {message}", errors=[{"place": place, "message": message}])
+
+
+def unknown_field(known: Sequence[str]) -> str:
+    """The message for an unknown field."""
+    return f"there is no such field; there are: {', '.join(known) or 'none'}"
+
+
+def _check_json(error: InputError, body: bytes) -> None:
+    """Raises Problem 400 for what is not JSON: a decoder that finds another mistake does not read on."""
+    if not _is_about_value(error):
+        raise Problem("malformed", _message(error)[0]) from error
+    try:
+        decode(object, body)
+    except InputError as whole:
+        if not _is_about_value(whole):
+            raise Problem("malformed", _message(whole)[0]) from error
+
+
+def _is_about_value(error: InputError) -> bool:
+    return type(error.__cause__).__name__ == "ValidationError"
+
+
+def _message(error: InputError) -> tuple[str, str]:
+    """What is wrong, and where: `body.roles.0`."""
+    text = str(error.__cause__ or error)
+    message, _, place = text.partition(" - at `")
+    return message, ".".join(["body", *_steps(place.rstrip("`"))])
+
+
+def _steps(place: str) -> list[str]:
+    return [(name or index).replace("...", ANY_KEY) for name, index in STEP.findall(place)]
+
+
+def _worded(kind: object, body: bytes, place: str, message: str) -> tuple[str, str]:
+    """A decoder's message in words of the service: place and message."""
+    if (unknown := UNKNOWN.fullmatch(message)) is not None:
+        known = dict.fromkeys(name for each in _structs_at(kind, place, body) for name in _names(each))
+        return f"{place}.{unknown[1]}", unknown_field([*known])
+    if (missing := MISSING.fullmatch(message)) is not None:
+        return f"{place}.{missing[1]}", "it is required"
+    if (checked := CHECKED.fullmatch(message)) is not None:
+        return f"{place}.{checked[1]}", checked[2]
+    tags = [str(each.__struct_config__.tag) for each in _structs(kind) if each.__struct_config__.tag]
+    if tags and INVALID_TAG.fullmatch(message) is not None:
+        return place, f"it is one of: {', '.join(tags)}"
+    return place, message
+
+
+def _names(struct: Any) -> list[str]:
+    config = struct.__struct_config__
+    return [*([config.tag_field] if config.tag_field else []), *struct.__struct_fields__]
+
+
+def _structs_at(kind: object, place: str, body: bytes) -> list[Any]:
+    """The structs that stand at a place of a body."""
+    found = _structs(kind)
+    data = decode(object, body)
+    tagged = [
+        each
+        for each in found
+        if each.__struct_config__.tag is not None
+        and isinstance(data, dict)
+        and data.get(each.__struct_config__.tag_field) == each.__struct_config__.tag
+    ]
+    found = tagged or found
+    for step in place.split(".")[1:]:
+        if step != ANY_KEY and not step.isdigit():
+            hints = [get_type_hints(each).get(step) for each in found]
+            found = [struct for hint in hints for struct in _structs(hint)]
+    return found
+
+
+def _structs(kind: object) -> list[Any]:
+    """The structs that a type consists of."""
+    if isinstance(kind, type) and is_struct(kind):
+        return [kind]
+    return [struct for part in get_args(kind) for struct in _structs(part)]
+
+
+def _with_whole_numbers(kind: Any, body: bytes) -> Any | None:
+    """The value of a body that writes a whole number as 1.0; None if another number is not whole."""
+    data = decode(object, body)
+    while True:
+        try:
+            return from_data(kind, data)
+        except InputError as error:
+            message, place = _message(error)
+            if message != NOT_WHOLE or not _make_whole(data, place.split(".")[1:]):
+                return None
+
+
+def _make_whole(data: Any, steps: Sequence[str]) -> bool:
+    """Make the number at a place whole; False when there is none to be made."""
+    if len(steps) > 1:
+        inner = [*data.values()] if steps[0] == ANY_KEY else [data[_index(steps[0])]]
+        made = [_make_whole(each, steps[1:]) for each in inner]
+        return any(made)
+    places = [*data] if steps[0] == ANY_KEY else [_index(steps[0])]
+    whole = [each for each in places if isinstance(data[each], float) and data[each].is_integer()]
+    for each in whole:
+        data[each] = int(data[each])
+    return bool(whole)
+
+
+def _index(step: str) -> str | int:
+    return int(step) if step.isdigit() else step
+
+
+@cache
+def _checks(struct: type[RequestBody]) -> tuple[tuple[str, Callable[[str, Any], None]], ...]:
+    """The fields of a struct that have checks, and what runs them."""
+    return tuple(
+        (name, check)
+        for name, hint in get_type_hints(struct, include_extras=True).items()
+        for check in _checks_in(hint)
+    )
+
+
+def _checks_in(hint: object) -> Iterator[Callable[[str, Any], None]]:
+    if get_origin(hint) is list:
+        for check in _checks_in(get_args(hint)[0]):
+            yield lambda name, items, check=check: _check_items(name, items, check)  # type: ignore[misc]
+        return
+    for part in get_args(hint):
+        if isinstance(part, Check):
+            yield lambda name, value, check=part: _check_one(name, value, check)  # type: ignore[misc]
+        else:
+            yield from _checks_in(part)
+
+
+def _check_one(name: str, value: Any, check: Check) -> None:
+    try:
+        check.function(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error
+
+
+def _check_items(name: str, items: Any, check: Callable[[str, Any], None]) -> None:
+    for number, item in enumerate(items):
+        check(f"{name}.{number}", item)
