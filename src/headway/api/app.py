@@ -19,13 +19,12 @@ from headway.api.answers import problem_response
 from headway.api.call import CALL, Call, decoded_path
 from headway.api.cursors import CursorCiphers
 from headway.api.handshake import Handshakes
-from headway.api.limits import Limits
+from headway.api.limits import Limits, Streams
 from headway.api.openapi import document_of
 from headway.api.operations import bulk, letters, work
 from headway.api.problems import FAILURES, Problem, problem_of
 from headway.api.requests import headers_of, read_body
 from headway.api.route import DirectRoutes, allowed_methods, failure, known_query, require_routes
-from headway.api.streams import Streams
 from headway.drawing import Drawings
 from headway.errors import HeadwayError
 from headway.node import Node

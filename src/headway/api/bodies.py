@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from headway.api.problems import Problem
 from headway.codec import UNSET, Meta, Value, decode, from_data, is_struct
@@ -20,8 +20,9 @@ NO_CONTROL = r"\x00-\x1f\x7f-\x9f"
 UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 MISSING = re.compile(r"Object missing required field `(.*)`")
 INVALID_TAG = re.compile(r"Invalid value .*", re.DOTALL)
+INVALID_CHOICE = re.compile(r"Invalid enum value .*", re.DOTALL)
 CHECKED = re.compile(r"([a-z_]+(?:\.\d+)?): (.*)", re.DOTALL)
-NOT_WHOLE = "Expected `int`, got `float`"
+NOT_WHOLE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
 STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
 ANY_KEY = "*"
 """The step of a place that leads to a value of an object with any keys."""
@@ -90,7 +91,7 @@ def parsed(kind: Any, body: bytes) -> Any:
     except InputError as error:
         _check_json(error, body)
         message, place = _message(error)
-        if message == NOT_WHOLE and (whole := _with_whole_numbers(kind, body)) is not None:
+        if NOT_WHOLE.fullmatch(message) and (whole := _with_whole_numbers(kind, body)) is not None:
             return whole
         raise wrong(*_worded(kind, body, place, message)) from error
 
@@ -140,6 +141,8 @@ def _worded(kind: object, body: bytes, place: str, message: str) -> tuple[str, s
         return f"{place}.{missing[1]}", "it is required"
     if (checked := CHECKED.fullmatch(message)) is not None:
         return f"{place}.{checked[1]}", checked[2]
+    if INVALID_CHOICE.fullmatch(message) is not None:
+        return place, f"it is one of: {', '.join(_choices_at(kind, place, body))}"
     tags = [str(each.__struct_config__.tag) for each in _structs(kind) if each.__struct_config__.tag]
     if tags and INVALID_TAG.fullmatch(message) is not None:
         return place, f"it is one of: {', '.join(tags)}"
@@ -170,6 +173,23 @@ def _structs_at(kind: object, place: str, body: bytes) -> list[Any]:
     return found
 
 
+def _choices_at(kind: object, place: str, body: bytes) -> list[str]:
+    """The values that a field with a choice of them accepts."""
+    around, _, name = place.rpartition(".")
+    if name.isdigit() or name == ANY_KEY:
+        around, _, name = around.rpartition(".")
+    hints = [get_type_hints(each).get(name) for each in _structs_at(kind, around, body)]
+    return [str(value) for hint in hints for value in _literals(hint)]
+
+
+def _literals(hint: object) -> Iterator[object]:
+    if get_origin(hint) is Literal:
+        yield from get_args(hint)
+    else:
+        for part in get_args(hint):
+            yield from _literals(part)
+
+
 def _structs(kind: object) -> list[Any]:
     """The structs that a type consists of."""
     if isinstance(kind, type) and is_struct(kind):
@@ -185,7 +205,7 @@ def _with_whole_numbers(kind: Any, body: bytes) -> Any | None:
             return from_data(kind, data)
         except InputError as error:
             message, place = _message(error)
-            if message != NOT_WHOLE or not _make_whole(data, place.split(".")[1:]):
+            if not NOT_WHOLE.fullmatch(message) or not _make_whole(data, place.split(".")[1:]):
                 return None
 
 

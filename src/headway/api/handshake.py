@@ -12,12 +12,11 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers
 from starlette.types import Receive
 
-from headway.api.limits import Limits
+from headway.api.limits import RETRY_AFTER, Limits
 from headway.api.problems import Problem
 from headway.codec import Value, decode
 
 LONGEST_HELLO = 20_000
-RETRY_AFTER = {"Retry-After": "5"}
 
 
 class Hello(Value):

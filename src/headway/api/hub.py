@@ -11,9 +11,8 @@ from headway.api.call import require
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.follow import Feed, Reader, Wanted
 from headway.api.frames import Beat, Frames
-from headway.api.limits import LiveLimits
+from headway.api.limits import LiveLimits, Slot, Streams
 from headway.api.problems import Problem, problem_of
-from headway.api.streams import Slot, Streams
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.tail import Tail

@@ -21,9 +21,9 @@ from headway.api.call import (
     needs,
 )
 from headway.api.idempotency import stored_json, stored_reply
+from headway.api.limits import Streams
 from headway.api.problems import Problem
 from headway.api.route import Router
-from headway.api.streams import Streams
 from headway.codec import Meta, decode
 from headway.engine.requests import Request as KeyedRequest
 from headway.errors import ResultRefusedError, WorkLostError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
@@ -32,7 +31,7 @@ from headway.store.queries import (
     MessageQuery,
     Settlement,
 )
-from headway.store.rows import Cursor, LetterRow
+from headway.store.rows import Cursor
 from headway.store.unit import Changes
 
 LEASE = "30s"
@@ -103,7 +102,7 @@ class Relay(WatchingService):
             if self._stands_back(now):
                 return False
             more = await self._hold(now) and await self._go_on(now)
-            return more and not await self._make_way(now)
+            return more and not (self._state.missing and await self._make_way(now))
         except (Exception, asyncio.CancelledError):
             # Nobody knows what of it was written.
             self._forget()
@@ -237,8 +236,6 @@ class Relay(WatchingService):
     async def _make_way(self, now: datetime) -> bool:
         """Release the lease for a node that knows the versions which are not known here, if one is alive."""
         missing, self._state.missing = self._state.missing, set()
-        if not missing:
-            return False
         nodes = await self._store.nodes.alive()
         if not any(node.name != self._engine.node and missing.intersection(node.versions) for node in nodes):
             return False
@@ -276,16 +273,11 @@ class Relay(WatchingService):
         reads = reads_on(state, due, limit)
         page = await self._next() if reads else state.nothing
         others = await self._search(page) if reads and state.backlog.is_full else page
-        if not is_probing:
-            due = [*due, *await self._behind(due, limit)]
+        if due and not is_probing and (each := limit // len(due) - 1):
+            due = [*due, *ready(await self._store.letters.behind(due, each))]
         plan = choose(state, due, page, others)
         state.search_end = plan.search_end
         return plan
-
-    async def _behind(self, due: Sequence[LetterRow], limit: int) -> Sequence[LetterRow]:
-        """What can go with letters that are due: the next ones of their instances."""
-        each = limit // len(due) - 1 if due else 0
-        return ready(await self._store.letters.behind(due, each)) if each else ()
 
     async def _search(self, page: MessagePage) -> MessagePage | None:
         """A page, or one behind it, with a message of an instance without letters."""

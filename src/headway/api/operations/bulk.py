@@ -9,8 +9,7 @@ from headway.api.access import Caller
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
 from headway.api.call import Called, Here, Who, needs
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
-from headway.api.operations.fields import DryRun, Name
-from headway.api.operations.work import tell_workers
+from headway.api.operations.work import DryRun, Name, tell_workers
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.codec import Meta, as_dict

@@ -23,7 +23,7 @@ from headway.api.call import (
 )
 from headway.api.cursors import CursorCipher, cursor_place, cursor_text, fitting_rows, id_of
 from headway.api.idempotency import stored_json
-from headway.api.operations.fields import DryRun, Name, OfInstance
+from headway.api.operations.work import DryRun, Name, OfInstance
 from headway.api.route import Router
 from headway.codec import Meta
 from headway.engine.requests import Repeatable, Request

@@ -13,12 +13,12 @@ from fastapi import Path, Query
 from headway.api.bodies import NO_NUL, ResponseBody
 from headway.api.call import PER_PAGE, Call, Called, Cursor, Here, Limit, Who, Yes, needs
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
-from headway.api.operations.fields import OfInstance
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.api.workers import remote_of
 from headway.codec import Meta
 from headway.engine.bulk import hasten
+from headway.engine.engine import LONGEST_NAME
 from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Snapshot
@@ -32,6 +32,11 @@ MOST_HELD = 10_000
 router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[needs("operate")])
 
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
+Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
+DryRun = Annotated[bool, Meta(description="Only tell what would happen. Changes are made only with `false`.")]
+OfInstance = Annotated[
+    str | None, Query(description="Only those of this instance.", max_length=LONGEST_NAME, pattern=NO_NUL)
+]
 OfQueue = Annotated[
     str | None, Query(description="Only those of this queue.", max_length=200, pattern=NO_NUL)
 ]
