@@ -240,7 +240,7 @@ def test_the_oldest_session_makes_room() -> None:
         ("time", {"by": "soon"}, "not a duration"),
         ("time", {"by": "1d", "timer": "t"}, "either"),
         ("time", {"timer": "t"}, "no longer set"),
-        ("work", {"work": "w", "outcome": "done"}, "no longer wanted"),
+        ("work", {"work": "w", "outcome": "done"}, "no longer open"),
         ("work", {"work": "w", "outcome": "lost"}, "outcome"),
         ("children", {"errors": "many"}, "errors"),
         ("facts", {"facts": []}, "facts"),
