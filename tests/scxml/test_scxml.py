@@ -92,7 +92,10 @@ PROBLEMS = {
     "an id like the root": ("<state id='*'/>", "is no id"),
     "unknown target": ("<state id='a'><transition target='b'/></state>", "'b', which does not exist"),
     "unknown initial": ("<state initial='b'><state/></state>", "'b', which does not exist"),
-    "initial elsewhere": ("<state initial='b'><state/></state><state id='b'/>", "b cannot be first"),
+    "initial elsewhere": (
+        "<state initial='b'><state/></state><state id='b'/>",
+        "b cannot be the initial state",
+    ),
     "initial of a leaf": ("<state initial='b'/><state id='b'/>", "only with states inside"),
     "initial twice": (
         "<state initial='b'><initial><transition target='b'/></initial><state id='b'/></state>",
@@ -390,7 +393,7 @@ def test_every_transition_has_a_name_of_its_own(events: list[str]) -> None:
 HOSTILE = {
     "a history that leads to itself": (
         '<state id="s"><history id="h"><transition target="h"/></history><state id="x"/></state>',
-        "remembers nothing either",
+        "is a history state too",
     ),
 }
 

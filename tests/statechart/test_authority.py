@@ -79,7 +79,7 @@ def test_an_escalation_reaches_rows_refusals_and_explanations() -> None:
     later = sent(Approval, first, timer_fired(timer), timedelta(days=1))
     answer = refused(Approval, later, Approval.approve(by=person("x", "clerk")), timedelta(days=1))
     assert answer.allowed[0].by == ("manager", "director")
-    assert "for manager or director" in answer.message
+    assert "needs the role manager or director" in answer.message
     approved = sent(Approval, later, Approval.approve(by=person("dir", "director")), timedelta(days=1))
     assert approved.states == ("ok",)
 
@@ -162,7 +162,7 @@ def test_a_vote_for_other_data_is_no_vote() -> None:
     """Votes are for what was voted on: a later voter cannot change it."""
     voted = sent(Motion, begun(Motion), Motion.grant({"amount": 1}, by=ANN))
     answer = refused(Motion, voted, Motion.grant({"amount": 10**6}, by=BOB))
-    assert (answer.code, "other data" in answer.message) == ("duty", True)
+    assert (answer.code, "different data" in answer.message) == ("duty", True)
     assert sent(Motion, voted, Motion.grant({"amount": 1}, by=BOB)).votes
 
 

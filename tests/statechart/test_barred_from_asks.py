@@ -89,7 +89,7 @@ def test_a_delegate_needs_the_role() -> None:
         delegate(journey, "ed", dan),
     ):
         assert journey.refused(event).code == "actor"
-    assert "has no such role" in journey.refused(claim(journey, dan)).message
+    assert "does not have the role" in journey.refused(claim(journey, dan)).message
     journey.send(release_ask(ask, dan))
     journey.send(Review.approve(by=cid))
 

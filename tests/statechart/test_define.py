@@ -360,7 +360,7 @@ def test_an_invariant_may_be_a_static_method_and_says_what_it_promises() -> None
 
     assert {each.name for each in Light.chart.model.invariants} == {"one", "other"}
     bare: Any = invariant
-    with pytest.raises(TypeError, match="says what it promises"):
+    with pytest.raises(TypeError, match="needs a description"):
         bare(lambda _view: True)
 
 

@@ -583,13 +583,13 @@ def test_a_computed_status_is_computed_anew() -> None:
     ("rule", "complaint"),
     [
         (Upgrade(states={"review": "chek"}), "did you mean check"),
-        (Upgrade(states={"review": "paid"}), "a life ends by an event"),
+        (Upgrade(states={"review": "paid"}), "an instance ends by an event"),
         (Upgrade(restarts="check"), "which has no run="),
         (Upgrade(restarts="paing"), "did you mean paying"),
         (Upgrade(renames={"submit": "sumbit"}), "did you mean submit"),
-        (Upgrade(states=["review"]), "are mappings"),  # type: ignore[arg-type]
+        (Upgrade(states=["review"]), "must be mappings"),  # type: ignore[arg-type]
         (Upgrade(context=lambda old: old), "needs a name"),
-        ("review", "maps versions to Upgrade"),
+        ("review", "must map versions to Upgrade"),
     ],
 )
 def test_a_rule_is_checked_when_it_is_defined(rule: object, complaint: str) -> None:
