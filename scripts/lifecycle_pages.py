@@ -9,7 +9,7 @@ import re
 from hashlib import sha256
 from pathlib import Path
 
-from headway.cli.catalogue import find
+from headway.cli.lifecycles import find
 from headway.drawing import draw
 from headway.statechart.chart import Chart
 from headway.statechart.drawings.dot import dot

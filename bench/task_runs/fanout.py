@@ -6,9 +6,9 @@ from time import perf_counter
 from bench.engine.places import Places
 from bench.harness import WrongResult
 from headway.lifecycles.task_runs.chart import TaskRun
-from headway.lifecycles.task_runs.desk import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import Process, ProcessTask, Runner, Runners, RunTask
+from headway.lifecycles.task_runs.runs import TaskRuns
 from headway.node import Node
 
 CAPACITY = 1_000
@@ -52,12 +52,12 @@ class FanOut:
         charts, handlers = self._lifecycle.charts, self._lifecycle.handlers
         async with Node(address, charts, handlers=handlers, capacity=CAPACITY) as node:
             tenant = node.tenant()
-            desk = TaskRuns(tenant, runners)
+            runs = TaskRuns(tenant, runners)
             begin = perf_counter()
-            run = await desk.create_run("no_op", config={"count": count})
+            run = await runs.create_run("no_op", config={"count": count})
             await asyncio.wait_for(tenant.until(run.instance, "Completed", "Failed"), LONGEST)
             elapsed = perf_counter() - begin
-            found = (await desk.get(TaskRun, run.instance)).existing
+            found = (await runs.get(TaskRun, run.instance)).existing
         if found != {"Completed": count}:
             raise WrongResult(f"{found} instead of {count} completed")
         return elapsed

@@ -16,9 +16,8 @@ from examples.expenses import bank
 from examples.expenses.chart import Expense
 from examples.expenses.handlers import handlers
 from headway import person
-from headway.engine.tenant import Tenant
 from headway.errors import HeadwayError
-from headway.node import Node
+from headway.node import Node, Tenant
 from headway.outbox import Message, Subscriber
 
 DATABASE = "sqlite:///expenses.db"

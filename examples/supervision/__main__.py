@@ -19,10 +19,8 @@ from rich.table import Table
 
 from examples.supervision.tasks import DIARY
 from headway import person
-from headway.api.access import Access
-from headway.api.app import application
-from headway.api.server import serving
-from headway.lifecycles.supervision.lifecycle import supervision
+from headway.http import Access, application, serving
+from headway.lifecycles.supervision import supervision
 from headway.node import Node
 
 WORKERS, CAPACITY, JOBS = 3, 2, 10

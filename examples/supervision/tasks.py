@@ -5,7 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from headway.lifecycles.supervision.performing import Part
+from headway.lifecycles.supervision import Part
 
 DIARY = "WORKSHOP_DIARY"
 SECONDS_PER_PLANK = 0.05

@@ -12,11 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from examples.task_runs.pipeline import PAGES, lifecycle, lost, runners
-from headway.engine.tenant import Tenant
-from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun
-from headway.lifecycles.task_runs.desk import Standing, TaskRuns
-from headway.node import Node
-from headway.statechart.snapshot import Snapshot
+from headway import Snapshot
+from headway.lifecycles.task_runs import RunState, TaskProcess, TaskRun, TaskRuns
+from headway.node import Node, Tenant
 
 DATABASE = "sqlite:///:memory:"
 ENDS = ("Completed", "Failed", "Stopped", "Skipped")
@@ -27,15 +25,15 @@ async def main(console: Console, database: str = DATABASE) -> None:
     """Run all documents; one page is lost, so the run fails; it is found, and the run is restarted."""
     async with Node(database, lifecycle.charts, handlers=lifecycle.handlers) as node:
         tenant = node.tenant()
-        desk = TaskRuns(tenant, runners)
-        run = (await desk.create_run("documents")).instance
+        runs = TaskRuns(tenant, runners)
+        run = (await runs.create_run("documents")).instance
         await follow(tenant, run, console)
-        await show(desk, run, console)
+        await show(runs, run, console)
         console.print("The page is found.")
         lost.clear()
-        await desk.apply(TaskRun, run, "restart")
+        await runs.apply(TaskRun, run, "restart")
         await follow(tenant, run, console)
-        await show(desk, run, console)
+        await show(runs, run, console)
 
 
 async def follow(tenant: Tenant, run: str, console: Console) -> None:
@@ -55,12 +53,12 @@ def _draw(progress: Progress, bar: Any, run: Snapshot) -> None:
     progress.update(bar, completed=run.children.get("Completed", 0), description=phase)
 
 
-async def show(desk: TaskRuns, run: str, console: Console) -> None:
+async def show(runs: TaskRuns, run: str, console: Console) -> None:
     """Where the run stands, which processes had trouble, and what it has brought out."""
-    it = await desk.get(TaskRun, run)
+    it = await runs.get(TaskRun, run)
     counts = ", ".join(f"{count} {status}" for status, count in it.existing.items())
     console.print(f"The run is [bold]{it.status}[/]: {counts}; {it.errors} errors.", soft_wrap=True)
-    for each in await troubled(desk, run):
+    for each in await troubled(runs, run):
         name, restarts = each.snapshot.context["name"], each.snapshot.counters.get("restart_count", 0)
         console.print(f"  {name}: {each.status}, restarted {restarts} ×")
     if lines := it.snapshot.context["output_artifacts"]:
@@ -70,11 +68,11 @@ async def show(desk: TaskRuns, run: str, console: Console) -> None:
         console.print(table)
 
 
-async def troubled(desk: TaskRuns, run: str) -> list[Standing]:
+async def troubled(runs: TaskRuns, run: str) -> list[RunState]:
     """The processes that had errors."""
-    found: list[Standing] = []
+    found: list[RunState] = []
     after = None
-    while page := await desk.list(TaskProcess, parent=run, after=after, limit=100):
+    while page := await runs.list(TaskProcess, parent=run, after=after, limit=100):
         found += [each for each in page if each.errors]
         after = page[-1].snapshot.instance
     return found

@@ -4,14 +4,14 @@ import asyncio
 from collections import defaultdict
 from typing import Any
 
-from headway.lifecycles.task_runs.lifecycle import task_runs
-from headway.lifecycles.task_runs.runners import (
+from headway.lifecycles.task_runs import (
     Process,
     ProcessTask,
     Runner,
     Runners,
     RunTask,
     TransientError,
+    task_runs,
 )
 
 PAGES = {f"doc-{number}": 10 - number % 2 for number in range(10)}

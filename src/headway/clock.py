@@ -7,6 +7,14 @@ import re
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
+__all__ = [
+    "Clock",
+    "SystemClock",
+    "milliseconds",
+    "spell",
+    "time_text",
+]
+
 UNITS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 LONGEST = 100 * 365 * UNITS["d"]
 _PART = re.compile(r"(\d{1,12}(?:\.\d{1,6})?|\.\d{1,6})\s*(ms|s|m|h|d|w)\s*")

@@ -11,6 +11,17 @@ import msgspec
 
 from headway.errors import InputError, TooDeepError
 
+__all__ = [
+    "Plain",
+    "Value",
+    "as_json",
+    "decode",
+    "encode",
+    "from_data",
+    "replace",
+    "to_data",
+]
+
 T = TypeVar("T")
 DEEPEST = 100
 """How many levels of lists and objects JSON from outside may have.

@@ -12,32 +12,23 @@ from contextlib import suppress
 from functools import partial
 from typing import Literal
 
-from headway.errors import HeadwayError, InputError
+from headway.errors import DrawingError, GraphvizMissingError, InputError
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings.dot import dot
+
+__all__ = [
+    "Drawings",
+    "draw",
+]
 
 Format = Literal["svg", "png"]
 FORMATS: tuple[Format, ...] = ("svg", "png")
 LONGEST = 60.0
 AT_ONCE = 2
-"""Graphviz is not run more often at a time: calls that need no drawing have to be answered too."""
+"""How many Graphviz processes run at a time, so that calls that draw nothing are answered too."""
 MOST_KEPT = 100
 MOST_MEMORY = 1 << 30
 NICENESS = 10
-
-
-class GraphvizMissing(HeadwayError):  # noqa: N818 - what is the matter, said as people say it
-    """The program that draws is not installed."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Graphviz is not installed: there is no `dot` on the PATH. On Debian and Ubuntu it is the "
-            "package graphviz: sudo apt-get install graphviz. Mermaid and the tables need no Graphviz."
-        )
-
-
-class DrawingError(HeadwayError):
-    """Graphviz did not draw the chart; the text says what it said."""
 
 
 async def draw(
@@ -47,13 +38,13 @@ async def draw(
     highlight: Collection[str] = (),
     timeout: float = LONGEST,  # noqa: ASYNC109 - the program is ended, not only awaited no longer
 ) -> bytes:
-    """The chart as an SVG or PNG file, `highlight` filled as active; raises GraphvizMissing, DrawingError."""
+    """The chart as an SVG or PNG file, `highlight` filled as active; raises DrawingError."""
     if format not in FORMATS:
         raise InputError(f"a drawing is svg or png, not {format!r}")
     source = dot(chart, highlight=highlight)
     program = shutil.which("dot")
     if program is None:
-        raise GraphvizMissing
+        raise GraphvizMissingError
     return await _run(program, f"-T{format}", source.encode(errors="replace"), timeout)
 
 

@@ -4,14 +4,59 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+__all__ = [
+    "BusyError",
+    "ChartChangedError",
+    "DefinitionError",
+    "DefinitionProblem",
+    "DeliveryError",
+    "DocumentError",
+    "DrawingError",
+    "EngineError",
+    "EvaluationError",
+    "ExpressionError",
+    "GraphvizMissingError",
+    "HeadwayError",
+    "InputError",
+    "InstanceExistsError",
+    "InternalError",
+    "LinkError",
+    "NotHereError",
+    "PermanentError",
+    "RefusedError",
+    "RequestReusedError",
+    "ResourceTakenError",
+    "ResultRefusedError",
+    "SchemaError",
+    "StoreError",
+    "StoreFullError",
+    "StoreUnavailableError",
+    "TooDeepError",
+    "TooLargeError",
+    "UnboundError",
+    "UnfinishedError",
+    "UnknownAskError",
+    "UnknownChartError",
+    "UnknownInstanceError",
+    "UnknownKeyError",
+    "UnknownVersionError",
+    "UnreachableError",
+    "UpgradeError",
+    "VersionConflictError",
+    "WorkLostError",
+    "WrongLoopError",
+    "shown",
+]
+
 LONGEST_SHOWN = 200
+LONGEST_EXCERPT = 80
 
 
 class HeadwayError(Exception):
     """The root of all errors raised on purpose."""
 
 
-class Problem(NamedTuple):
+class DefinitionProblem(NamedTuple):
     """One thing that is wrong in a definition, and the line it stands on."""
 
     message: str
@@ -28,7 +73,7 @@ class Problem(NamedTuple):
 class DefinitionError(HeadwayError):
     """A chart's definition is wrong; `problems` holds all that was found, not only the first."""
 
-    def __init__(self, chart: str, problems: tuple[Problem, ...]) -> None:
+    def __init__(self, chart: str, problems: tuple[DefinitionProblem, ...]) -> None:
         self.chart = chart
         self.problems = problems
         lines = "\n".join(f"  {problem}" for problem in problems)
@@ -47,6 +92,39 @@ class UnboundError(HeadwayError):
         self.chart = chart
         self.names = names
         super().__init__(f"chart {chart} cannot run: nothing is registered for {', '.join(names)}")
+
+
+class ExpressionError(HeadwayError):
+    """A text is not in the expression language; `position` says where it stops being so."""
+
+    def __init__(self, message: str, text: str, position: int) -> None:
+        self.message = message
+        self.text = text
+        self.position = position
+        super().__init__(f"{message}, at character {position + 1} of {_excerpt(text)!r}")
+
+
+class EvaluationError(HeadwayError):
+    """An expression has no value here; `text` is the expression, when it is known."""
+
+    def __init__(self, message: str, text: str = "") -> None:
+        self.message = message
+        self.text = text
+        super().__init__(f"{message} (in {_excerpt(text)!r})" if text else message)
+
+
+class DrawingError(HeadwayError):
+    """Graphviz did not draw the chart; the text has its message."""
+
+
+class GraphvizMissingError(DrawingError):
+    """Graphviz, the program that draws charts, is not installed."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Graphviz is not installed: there is no `dot` on the PATH. On Debian and Ubuntu it is the "
+            "package graphviz: sudo apt-get install graphviz. Mermaid and the tables need no Graphviz."
+        )
 
 
 class InputError(HeadwayError):
@@ -211,6 +289,10 @@ class NotHereError(DeliveryError):
 
 class UnfinishedError(DeliveryError):
     """A destination has done part of a delivery and continues after other messages; not a failure."""
+
+
+def _excerpt(text: str) -> str:
+    return text if len(text) <= LONGEST_EXCERPT else text[:LONGEST_EXCERPT] + "…"
 
 
 def shown(value: object) -> str:

@@ -14,6 +14,12 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.snapshot import Snapshot
 from headway.worker.handlers import Handlers
 
+__all__ = [
+    "Lifecycle",
+    "is_charted",
+    "together",
+]
+
 
 @dataclass(frozen=True)
 class Lifecycle:

@@ -12,12 +12,16 @@ from typing import Protocol, Self
 
 from headway.clock import Clock
 from headway.engine.asks import Asks
-from headway.engine.engine import Engine
+from headway.engine.bulk import Cancelling, Summary
+from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME, Engine
 from headway.engine.facts import Given
 from headway.engine.nodes import Announcer, Presence
+from headway.engine.orders import DAY, HOUR, Answer, Receipt
 from headway.engine.service import LOG, Component, Service
-from headway.engine.tail import Tail
+from headway.engine.tail import Tail, cursor_of, cursor_text
 from headway.engine.tenant import Tenant
+from headway.engine.upgrade.rehearsal import rehearse
+from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.errors import EngineError, InputError
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
@@ -29,13 +33,42 @@ from headway.statechart.identity import require_id
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
 from headway.store.port import ANYTHING, Store
+from headway.store.queries import InstanceQuery
+from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow
 from headway.store.sqlite.connection import MEMORY
+from headway.store.unit import Changes
 from headway.worker.handlers import Handlers
 from headway.worker.rescue import Rescue
 from headway.worker.retention import Pruning, Retention
 from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
 from headway.worker.worker import Worker
+
+__all__ = [
+    "DAY",
+    "HOUR",
+    "LONGEST_NAME",
+    "LONGEST_NEW_NAME",
+    "Answer",
+    "Cancelling",
+    "Changes",
+    "Cursor",
+    "Engine",
+    "EventRow",
+    "HistoryRow",
+    "InstanceQuery",
+    "InstanceRow",
+    "Node",
+    "Receipt",
+    "Service",
+    "Summary",
+    "Tenant",
+    "cursor_of",
+    "cursor_text",
+    "rehearse",
+    "undo",
+    "upgrade",
+]
 
 DEFAULT_TENANT = "default"
 WOKEN_BY: dict[str, tuple[type[Component], ...]] = {

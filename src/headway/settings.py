@@ -1,4 +1,4 @@
-"""`Settings`: what a process runs with, and where each value comes from."""
+"""`Settings`: the settings of a process, and the source of each value."""
 
 from __future__ import annotations
 
@@ -14,11 +14,12 @@ from headway.clock import milliseconds
 from headway.codec import Value, from_data
 from headway.errors import InputError, shown
 
+__all__ = ["Settings", "load"]
+
 FILE = "headway.toml"
 PREFIX = "HEADWAY_"
 ELSEWHERE = frozenset({"HEADWAY_CONFIG", "HEADWAY_KEY", "HEADWAY_MANY", "HEADWAY_URL"})
-"""Variables that are no settings: where the settings are, and what clients of the service and tests read."""
-"""Variables that are no settings: where the file is, is said before it is read."""
+"""Variables that are not settings: the path of the settings file, and those of clients and tests."""
 LARGEST_PORT = 65_535
 MASK = "••••••"
 
@@ -35,7 +36,7 @@ class Hook(Value):
 
 
 class Settings(Value):
-    """What a process runs with."""
+    """The settings of a process."""
 
     database: str = "sqlite:///headway.db"
     host: str = "127.0.0.1"
@@ -70,37 +71,36 @@ class Settings(Value):
 
 ABOUT = {
     "database": "The database: sqlite:///file.db or postgresql://user@host/name.",
-    "host": "The address to listen on; others than loopback are open to the network.",
-    "port": "The port to listen on; 0 is any free one.",
-    "app": "A lifecycle of your own: module:name of a Lifecycle, a chart, several of them, or a function"
-    " that returns one.",
-    "lifecycles": "The registered lifecycles to run; none named: all that can run, unless there is an app.",
-    "tenant": "The tenant that commands speak for.",
-    "node": "The name of this process; one that it keeps lets it take up its own leases and work at once.",
+    "host": "The address to listen on. Any address but loopback is open to the network.",
+    "port": "The port to listen on; 0 picks a free one.",
+    "app": "Your own lifecycle: module:name of a Lifecycle, a chart, a list of charts, or a function that"
+    " returns one of these.",
+    "lifecycles": "The registered lifecycles to run. If empty: all that can run, unless app is set.",
+    "tenant": "The tenant that commands act for.",
+    "node": "A fixed name, by which a restarted process takes back its own leases and work at once.",
     "queues": "The queues that the worker takes work from.",
-    "capacity": "How many handlers run at a time.",
-    "grace": "How long handlers and requests under way may take to finish when the process is told to end.",
-    "drain": "How long it goes on serving after /ready has begun to say no, so that a balancer can notice.",
-    "link_secrets": "Secrets that sign the links by which people answer without a login; the first signs.",
-    "issuers": "Whose tokens are accepted, each in a table: issuer, audience, and jwks (a URL or a file).",
-    "rate": "How many calls a second a key may make that has no rate of its own.",
-    "streams": "How many streams (live events, claims that wait) one process serves at once; 0: half of the"
-    " connections it can have.",
-    "tenant_streams": "How many of them one tenant may have; 0: half of streams.",
-    "key_streams": "How many of them one key or token may have; 0: half of tenant_streams.",
-    "handshakes": "How many WebSockets may be open that have not sent a hello; 0: an eighth of the"
+    "capacity": "How many handlers run at the same time.",
+    "grace": "How long running handlers and requests may take to finish when the process is stopped.",
+    "drain": "How long a stopping process keeps serving after /ready fails (for load balancers).",
+    "link_secrets": "Secrets of the links by which people answer without a login; the first signs new links.",
+    "issuers": "Accepted token issuers, each a table with issuer, audience and jwks (a URL or a file).",
+    "rate": "Calls per second for a key that has no rate of its own.",
+    "streams": "How many streams (live events, waiting claims) one process serves at once; 0: half of its"
     " connections.",
-    "address_handshakes": "How many of them one address may have; 0: half of handshakes.",
-    "keep_messages": "How long messages are kept that all destinations have.",
-    "keep_instances": "How long instances that have ended are kept, with their history; empty: for ever.",
-    "redis": "A Redis that mirrors where all instances stand: redis://host:6379/0.",
-    "webhooks": "Endpoints that get webhooks.",
-    "metrics_token": "Who has this token reads all metrics; a key with scope operate reads its tenant's.",
-    "metrics_tenants": "How many tenants have metrics of their own; the others are counted together.",
-    "log": "How log lines look: json, text, or auto, which is text on a terminal.",
-    "log_level": "The least important lines to log.",
-    "log_transitions": "Whether each transition is a line in the log.",
-    "otlp": "Where traces go: the base URL of an OpenTelemetry collector, such as http://127.0.0.1:4318.",
+    "tenant_streams": "How many of these streams one tenant may have; 0: half of streams.",
+    "key_streams": "How many of these streams one key or token may have; 0: half of tenant_streams.",
+    "handshakes": "How many WebSockets may be open before their handshake; 0: an eighth of the connections.",
+    "address_handshakes": "How many of these WebSockets one IP address may have; 0: half of handshakes.",
+    "keep_messages": "How long messages are kept after every destination has them.",
+    "keep_instances": "How long ended instances and their history are kept; empty: for ever.",
+    "redis": "A Redis server that mirrors the state of all instances: redis://host:6379/0.",
+    "webhooks": "The webhook endpoints.",
+    "metrics_token": "Bearer token for the metrics of all tenants; a key with scope operate reads its own.",
+    "metrics_tenants": "How many tenants have metrics of their own; all others are counted together.",
+    "log": "The format of log lines: json, text, or auto (text on a terminal).",
+    "log_level": "The lowest level that is logged.",
+    "log_transitions": "Whether each transition is logged.",
+    "otlp": "Base URL of the OpenTelemetry collector for traces, such as http://127.0.0.1:4318.",
 }
 SECRET = frozenset({"link_secrets", "metrics_token"})
 COUNTS = ("streams", "tenant_streams", "key_streams", "handshakes", "address_handshakes")
@@ -109,7 +109,7 @@ TYPES: Mapping[str, Any] = get_type_hints(Settings)
 
 
 class Sourced(NamedTuple):
-    """A setting's value, and where it comes from."""
+    """The value of a setting, and its source."""
 
     name: str
     value: Any
@@ -117,7 +117,7 @@ class Sourced(NamedTuple):
 
     @property
     def masked(self) -> Any:
-        """The value, with what is secret in it hidden."""
+        """The value with secrets masked."""
         return _masked(self.name, self.value)
 
 

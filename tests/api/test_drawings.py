@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headway import Final, State, Statechart
-from headway.drawing import AT_ONCE, DrawingError, Drawings
+from headway.drawing import AT_ONCE, Drawings
+from headway.errors import DrawingError
 from headway.statechart.chart import Charted
 from tests.api.serving import serving
 

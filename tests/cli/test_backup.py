@@ -24,10 +24,10 @@ from tests.store.postgres_server import PostgresServer, binaries
 pytestmark = pytest.mark.mission("ENG-5", "ENG-7", "ENG-15", "ENG-17")
 
 SMALL_STEPS = """
-from headway.cli import backup
+from headway.cli import db
 from headway.cli.main import main
 
-backup.PAGES_AT_ONCE = 20
+db.PAGES_AT_ONCE = 20
 main(["db", "backup", "copy.db"])
 """
 """A backup in many steps, between each of which somebody writes."""
@@ -123,14 +123,14 @@ def test_a_copy_is_made_while_the_service_writes(folder: Path, headway: Headway)
 STUCK = """
 import sys
 from contextlib import contextmanager
-from headway.cli import backup
+from headway.cli import db
 from headway.cli.main import main
 
 @contextmanager
 def stuck(*_, **__):
     yield lambda done: (print("copies", flush=True), sys.stdin.read())
 
-backup.PAGES_AT_ONCE, backup.progress = 10, stuck
+db.PAGES_AT_ONCE, db.progress = 10, stuck
 main(["db", "backup", "copy.db"])
 """
 """A backup that stops in the middle of the copy."""

@@ -34,7 +34,7 @@ def test_a_healthy_installation(headway: Headway, database: str) -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "verdict", "said", "fix"),
     [
-        ('app = "nix:da"', "lifecycles", "error", "there is no module 'nix'", "mend the module"),
+        ('app = "nix:da"', "lifecycles", "error", "there is no module 'nix'", "fix the module"),
         ('app = "tests.cli.shop:Order"', "handlers", "warning", "Order needs pay", "register them"),
         ('database = "sqlite:///gone.db"', "database", "warning", "no file gone.db", "headway db up"),
         (
@@ -42,7 +42,7 @@ def test_a_healthy_installation(headway: Headway, database: str) -> None:
             "database",
             "error",
             "PostgreSQL",
-            "is the server there?",
+            "check that the server runs",
         ),
         (
             'redis = "redis://127.0.0.1:1/0"',
@@ -112,7 +112,7 @@ def test_a_schema_that_lags_and_a_chart_that_has_changed(folder: Path, headway: 
     )
     code, checks = found(headway, "--app", "later:Order", *database)
     assert code == 1
-    assert "Order v1 differ from what is stored" in checks["charts"]["said"]
+    assert "Order v1 differ from the stored charts" in checks["charts"]["said"]
 
 
 def test_a_chart_that_is_not_loaded_matters_while_instances_live_by_it(

@@ -11,8 +11,8 @@ import httpx
 import pytest
 
 from headway.cli.explorer.app import host_names
-from headway.cli.failure import CommandError
-from headway.cli.sockets import address_of, listen
+from headway.cli.output import CommandError
+from headway.cli.serve import address_of, listen
 from tests.cli.conftest import Headway
 
 pytestmark = pytest.mark.mission("ENG-18")
@@ -58,7 +58,7 @@ def test_a_port_in_use_is_told_or_passed_over() -> None:
 
 def test_an_address_of_another_machine_is_told() -> None:
     """An address this machine does not have is a message, not a traceback."""
-    with pytest.raises(CommandError, match=r"192\.0\.2\.1 is no address of this machine"):
+    with pytest.raises(CommandError, match=r"192\.0\.2\.1 is not an address of this machine"):
         listen("192.0.2.1", [0])
 
 

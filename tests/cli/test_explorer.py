@@ -10,12 +10,18 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from headway import Ask, Final, State, Statechart
-from headway.cli.catalogue import Found
 from headway.cli.explorer.api import LARGEST_BODY
 from headway.cli.explorer.app import explorer
 from headway.cli.explorer.page import STATIC
-from headway.cli.explorer.session import LostSessionError, Moment, Session, Sessions, begin
+from headway.cli.explorer.session import (
+    ExplorerSession,
+    ExplorerSessions,
+    LostSessionError,
+    SessionStep,
+    begin,
+)
 from headway.cli.explorer.view import example
+from headway.cli.lifecycles import NamedChart
 from headway.statechart.export import from_document, to_document
 from headway.statechart.types import DataType
 from tests.cli.browser import Browser
@@ -46,11 +52,11 @@ class Doomsday:
 
 UNBOUND = from_document(to_document(Expense))
 CHARTS = [
-    Found("claims:Expense", Expense.chart),
-    Found("Flawed", Flawed.chart),
-    Found("Parent", Parent.chart),
-    Found('<img src="x">', UNBOUND),
-    Found("claims/Expense", Expense.chart),
+    NamedChart("claims:Expense", Expense.chart),
+    NamedChart("Flawed", Flawed.chart),
+    NamedChart("Parent", Parent.chart),
+    NamedChart('<img src="x">', UNBOUND),
+    NamedChart("claims/Expense", Expense.chart),
 ]
 
 
@@ -208,9 +214,9 @@ def test_a_session_belongs_to_its_browser(app: Any, life: Life) -> None:
 
 def test_the_oldest_session_makes_room() -> None:
     """Beyond the limit the session not used for longest is dropped."""
-    sessions, first = Sessions(most=2), begin(Flawed.chart, NOON, None, {})
-    assert isinstance(first, Moment)
-    one, two, three = (Session("s", Flawed.chart, first, browser="b", facts={}) for _ in range(3))
+    sessions, first = ExplorerSessions(most=2), begin(Flawed.chart, NOON, None, {})
+    assert isinstance(first, SessionStep)
+    one, two, three = (ExplorerSession("s", Flawed.chart, first, browser="b", facts={}) for _ in range(3))
     sessions.add(one)
     sessions.add(two)
     assert sessions.get(one.id, "b") is one
@@ -418,6 +424,6 @@ class Nagging(Statechart):
 )
 def test_time_cannot_run_away(slug: str, duration: str, said: str) -> None:
     """Time that would fire timers without end, or leave the calendar, stops and says so."""
-    life = Life(Browser(explorer([*CHARTS, Found("Nagging", Nagging.chart)], clock=Doomsday())), slug)
+    life = Life(Browser(explorer([*CHARTS, NamedChart("Nagging", Nagging.chart)], clock=Doomsday())), slug)
     told = life.act("time", 400, by=duration)
     assert said in told["error"]["message"]

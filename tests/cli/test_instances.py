@@ -235,7 +235,7 @@ def test_why_says_that_no_handler_is_known_here(shop: Headway, folder: Path) -> 
     )
     shop("create", "Lone", "l-1", "--app", "lone:Lone")
     said = shop("why", "l-1", "--app", "lone:Lone").out
-    assert "has a handler nobody: it waits for ever" in said
+    assert "has a handler nobody: the work waits" in said
     assert re.search(r"due \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.", said)
 
 

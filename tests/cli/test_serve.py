@@ -58,7 +58,7 @@ def test_parts_run_alone(migrated: str, folder: Path, headway: Headway) -> None:
 def test_a_worker_without_handlers_is_told_so(headway: Headway) -> None:
     """A worker that could do nothing does not start."""
     outcome = headway("worker", "--app", "tests.cli.shop:Order")
-    assert (outcome.code, "there is no handler to run" in outcome.err) == (2, True)
+    assert (outcome.code, "no handler to run" in outcome.err) == (2, True)
 
 
 @pytest.fixture

@@ -191,7 +191,7 @@ def test_an_upgrade_refuses_what_its_rehearsal_would(headway: Headway, chart: st
     ("arguments", "said"),
     [
         (("--to", "3"), "is version 2, not 3"),
-        (("--to", "2", "--rehearse", "--undo"), "do not go together"),
+        (("--to", "2", "--rehearse", "--undo"), "exclude each other"),
         (("--to", "2", "--facts", f"{LIVES}:ANN"), "is not a mapping"),
         (("--to", "2", "--database", "mysql://x"), "is no database"),
     ],

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from headway.cli.catalogue import Found, load_registered
+from headway.cli.lifecycles import NamedChart, load_registered
 from scripts.lifecycle_pages import FOLDER, charts_of, drawing, stamp, written
 
 pytestmark = pytest.mark.mission("ENG-18")
@@ -27,4 +27,4 @@ def test_the_page_shows_its_charts_as_they_are(path: Path) -> None:
 def test_every_chart_that_ships_is_on_a_page() -> None:
     """No lifecycle is without its page."""
     shown = {chart.name for path in PAGES for chart in charts_of(path.read_text(encoding="utf-8"))}
-    assert {each.name for each in load_registered() if isinstance(each, Found)} <= shown
+    assert {each.name for each in load_registered() if isinstance(each, NamedChart)} <= shown

@@ -14,8 +14,8 @@ from typing import Any, get_args
 import pytest
 from hypothesis import given, settings
 
-from headway.drawing import DrawingError, GraphvizMissing, draw
-from headway.errors import InputError
+from headway.drawing import draw
+from headway.errors import DrawingError, GraphvizMissingError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.drawings import labels
@@ -185,7 +185,7 @@ def _named(chart: Chart) -> list[str]:
 def test_a_missing_graphviz_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without Graphviz the error names the package and the command that installs it."""
     monkeypatch.setenv("PATH", "")
-    with pytest.raises(GraphvizMissing, match="sudo apt-get install graphviz"):
+    with pytest.raises(GraphvizMissingError, match="sudo apt-get install graphviz"):
         asyncio.run(draw(Expense))
 
 

@@ -208,7 +208,7 @@ class TestCommands:
         code, printed = self.run(capsys, "status")
         assert code == 1
         assert "pending" in printed
-        assert self.run(capsys, "down", "--yes") == (0, "There was nothing to take back.\n")
+        assert self.run(capsys, "down", "--yes") == (0, "There was nothing to undo.\n")
 
     def test_the_database_is_named_by_option_or_environment(
         self, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

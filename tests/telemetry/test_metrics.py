@@ -13,7 +13,7 @@ from headway.lifecycle import Lifecycle, together
 from headway.node import Node
 from headway.outbox import Message, PermanentError, Subscriber
 from headway.store.unit import Changes
-from headway.telemetry.counts import Counts, Distribution, Family, Totals
+from headway.telemetry.counts import Counts, Distribution, MetricFamily, Totals
 from headway.telemetry.handlers import observed
 from headway.telemetry.metrics import Meter, Metrics
 from tests.cli.shop import Order, handlers
@@ -123,13 +123,13 @@ async def test_a_lifecycle_tells_metrics_of_its_own(database: str) -> None:
     parcels = Totals()
 
     def metered(name: str) -> Meter:
-        def meter(node: Node, counts: Counts) -> Callable[[], list[Family]]:
+        def meter(node: Node, counts: Counts) -> Callable[[], list[MetricFamily]]:
             def look(changes: Changes) -> None:
                 for row in changes.created:
                     parcels.add((counts.tenant(row.tenant),))
 
             node.engine.watch(look)
-            return lambda: [Family("counter", name, "Parcels.", (), parcels.values)]
+            return lambda: [MetricFamily("counter", name, "Parcels.", (), parcels.values)]
 
         return meter
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.cli.catalogue import Found, load_registered
 from headway.cli.explorer.view import example
+from headway.cli.lifecycles import NamedChart, load_registered
 from headway.codec import decode, encode, replace
 from headway.statechart.chart import Chart
 from headway.statechart.refusal import Refusal
@@ -24,7 +24,7 @@ from tests.statechart.random_charts import cases, chart_of_model, random_case
 pytestmark = pytest.mark.mission("ENG-19")
 
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-CHARTS = {each.name: each.chart for each in load_registered() if isinstance(each, Found)}
+CHARTS = {each.name: each.chart for each in load_registered() if isinstance(each, NamedChart)}
 
 
 def next_version(chart: Chart) -> Chart:

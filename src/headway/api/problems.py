@@ -9,7 +9,6 @@ from typing import Any
 from headway import errors
 from headway.api.problem_kinds import KINDS
 from headway.codec import encode
-from headway.drawing import DrawingError, GraphvizMissing
 from headway.engine.service import LOG
 from headway.statechart.refusal import Allowed, Objection, Refusal
 
@@ -61,8 +60,7 @@ CODES: dict[type[errors.HeadwayError], str] = {
     errors.StoreError: "unavailable",
     errors.StoreFullError: "full",
     errors.SchemaError: "schema",
-    GraphvizMissing: "drawing",
-    DrawingError: "drawing",
+    errors.DrawingError: "drawing",
 }
 """How each error is told; one not named here is told as its parent."""
 

@@ -1,1 +1,1 @@
-"""The command line: what a person types, and what they get to read."""
+"""The command line."""

@@ -10,11 +10,8 @@ from typing import Annotated
 
 import typer
 
-from headway.cli.charts import write
 from headway.cli.db import DEFAULT, Url
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.present import errors_to, out
+from headway.cli.output import CommandError, as_json, errors_to, out, write
 from headway.codec import to_data
 from headway.engine.audit.audit import Audit, Flaw
 from headway.engine.audit.checkpoint import Checkpoint, Head, lines_of
@@ -40,7 +37,7 @@ def verify(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")] = False,
 ) -> None:
-    """Find what the engine did not write, in histories, rows and charts. Exit code 1: there is something."""
+    """Find history lines, rows and charts that were changed outside the engine. Exit code 1: some were."""
     checkpoint = None if against is None else _read(against)
     found, done, _ = asyncio.run(_verified(database, checkpoint))
     pruned = {} if checkpoint is None else {"pruned": checkpoint.pruned}
@@ -59,7 +56,7 @@ def verify(
 
 @audit.command()
 def checkpoint(database: Url = DEFAULT) -> None:
-    """Verify, and print where the journals end. Keep it where who can write to the database cannot."""
+    """Verify, and print the end of every journal. Keep it where no writer of the database can change it."""
     heads: dict[tuple[str, str], Head] = {}
 
     def keep(head: Head) -> None:
@@ -69,7 +66,7 @@ def checkpoint(database: Url = DEFAULT) -> None:
     if found:
         for flaw in found:
             errors_to().print(f"✗ {flaw}", markup=False)
-        raise CommandError("a database with flaws gets no checkpoint")
+        raise CommandError("the database has flaws, so no checkpoint was written; see headway audit verify")
     for line in lines_of([*heads.values()], at):
         write(f"{line.decode()}\n")
 

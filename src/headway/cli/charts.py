@@ -1,41 +1,91 @@
-"""The commands about charts: list, show, check, draw, export."""
+"""The commands about charts: list, show, check, draw, export, diff."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.progress import track
 
-from headway.cli.catalogue import Broken, Found, find, find_all, load_registered, named_object
-from headway.cli.failure import CommandError
-from headway.cli.formats import FORMS, as_json, written
-from headway.cli.present import errors_to, first_line, list_of, out, report_of, whole_chart
-from headway.cli.promises import Promise, promises
+from headway import drawing
+from headway.cli.db import DEFAULT, Url
+from headway.cli.lifecycles import (
+    BrokenEntry,
+    NamedChart,
+    charts_beside,
+    find,
+    find_all,
+    load_registered,
+    named_object,
+)
+from headway.cli.output import CommandError, as_json, errors_to, first_line, out, write, write_bytes
+from headway.cli.presentation import Promise, differences_of, list_of, promises, report_of, whole_chart
+from headway.cli.settings import Json, settings_of
 from headway.codec import to_data
+from headway.engine.upgrade.versions import stored_chart
 from headway.statechart.chart import Chart
 from headway.statechart.check.check import check as check_chart
 from headway.statechart.check.findings import Report
 from headway.statechart.drawings import labels
+from headway.statechart.drawings.dot import dot
+from headway.statechart.drawings.mermaid import mermaid
+from headway.statechart.drawings.tables import state_table, transition_table
 from headway.statechart.export import document_schema, to_document
+from headway.statechart.upgrade.diff import differences
+from headway.store.address import store_at
+from headway.store.rows import ChartRow
+
+
+class Form(NamedTuple):
+    """A form: its file suffix, its media type, and what writes it (None: Graphviz does)."""
+
+    suffix: str
+    media_type: str
+    write: Callable[[Chart], str] | None = None
+
+
+def _document(chart: Chart) -> str:
+    return as_json(to_document(chart))
+
+
+def _tables(chart: Chart) -> str:
+    return f"{state_table(chart)}\n{transition_table(chart)}"
+
+
+FORMS = {
+    "json": Form(".json", "application/json", _document),
+    "table": Form(".md", "text/markdown", _tables),
+    "mermaid": Form(".mmd", "text/vnd.mermaid", mermaid),
+    "dot": Form(".dot", "text/vnd.graphviz", dot),
+    "svg": Form(".svg", "image/svg+xml"),
+    "png": Form(".png", "image/png"),
+}
+
+
+async def written(chart: Chart, form: str) -> bytes:
+    """The chart in a form of the table; raises GraphvizMissingError and what the form cannot express."""
+    write = FORMS[form].write
+    if write is not None:
+        return write(chart).encode()
+    return await drawing.draw(chart, "png" if form == "png" else "svg")
+
 
 chart = typer.Typer(help="Look at one chart: show, check, draw, export.", no_args_is_help=True)
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", help="A registered name, module:Class, or a file .json or .scxml.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Output = Annotated[
-    Path | None, typer.Option("--output", "-o", help="The file to write; the terminal if none is given.")
+    Path | None, typer.Option("--output", "-o", help="The file to write. Default: the terminal.")
 ]
 
 
-class Picture(StrEnum):
+class PictureFormat(StrEnum):
     """What a chart can be drawn as."""
 
     svg = "svg"
@@ -44,7 +94,7 @@ class Picture(StrEnum):
     dot = "dot"
 
 
-class Document(StrEnum):
+class DocumentFormat(StrEnum):
     """What a chart can be exported as."""
 
     json = "json"
@@ -60,9 +110,9 @@ def charts(*, json: Json = False) -> None:
         out().print(list_of(every))
     else:
         errors_to().print(
-            "No chart is registered. Name one as module:Class, or install a package that registers some."
+            "No chart is registered. Name one as module:Class, or install a package that registers charts."
         )
-    if any(isinstance(each, Broken) for each in every):
+    if any(isinstance(each, BrokenEntry) for each in every):
         raise typer.Exit(2)
 
 
@@ -88,10 +138,10 @@ def check(
         str | None,
         typer.Option(metavar="MODULE:NAME", help="The registered handlers: names, or a mapping by name."),
     ] = None,
-    strict: Annotated[bool, typer.Option("--strict", help="Fail for warnings too.")] = False,
+    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as errors.")] = False,
     json: Json = False,
 ) -> None:
-    """Check charts, and prove the invariants they declare. Exit code 1: something is wrong."""
+    """Check charts, and prove their invariants. Exit code 1: an error was found."""
     found = _to_check(names or [], every=every)
     known = _handlers(handlers) if handlers else None
     reports = [(each, check_chart(each.chart, known)) for each in _with_progress(found, quiet=json)]
@@ -109,12 +159,13 @@ def check(
 def draw(
     name: Name,
     form: Annotated[
-        Picture | None, typer.Option("--format", help="By the suffix of the file if not given, else mermaid.")
+        PictureFormat | None,
+        typer.Option("--format", help="The format. Default: by the suffix of the file, or mermaid."),
     ] = None,
     output: Output = None,
 ) -> None:
     """Draw a chart; SVG and PNG need Graphviz."""
-    chosen = form or _by_suffix(output, Picture) or Picture.mermaid
+    chosen = form or _by_suffix(output, PictureFormat) or PictureFormat.mermaid
     _deliver(find(name), chosen, output)
 
 
@@ -122,28 +173,51 @@ def draw(
 def export(
     name: Name,
     form: Annotated[
-        Document | None, typer.Option("--format", help="By the suffix of the file if not given, else json.")
+        DocumentFormat | None,
+        typer.Option("--format", help="The format. Default: by the suffix of the file, or json."),
     ] = None,
     output: Output = None,
 ) -> None:
     """Export a chart as a JSON document or as Markdown tables."""
-    chosen = form or _by_suffix(output, Document) or Document.json
+    chosen = form or _by_suffix(output, DocumentFormat) or DocumentFormat.json
     _deliver(find(name), chosen, output)
 
 
 @chart.command()
 def schema(output: Output = None) -> None:
     """Print the JSON Schema of chart documents."""
-    _put(as_json(document_schema()).encode(), output)
+    write_bytes(as_json(document_schema()).encode(), output)
 
 
-def write(text: str) -> None:
-    """Print text as it is."""
-    _put(text.encode(), None)
+STORED = "stored:"
+DIFF_HELP = "A registered name, module:Class, a file .json or .scxml, or stored:CHART@VERSION."
 
 
-def _summary(each: Found | Broken) -> dict[str, Any]:
-    if isinstance(each, Broken):
+@chart.command()
+def diff(
+    old: Annotated[str, typer.Argument(metavar="OLD", help=f"The older version. {DIFF_HELP}")],
+    new: Annotated[str, typer.Argument(metavar="NEW", help="The newer version, named in the same way.")],
+    *,
+    database: Url = DEFAULT,
+    json: Json = False,
+) -> None:
+    """Show what changed, and the effect on living instances. Exit code 1: a change needs a rule."""
+    before, after = _found(old, database), _found(new, database)
+    beside = charts_beside(new, settings_of(database=database)).charts
+    newest = {chart.name: chart for chart in sorted(beside, key=attrgetter("version"))}
+    found = differences(before.chart, after.chart, newest.values())
+    names = tuple(f"{each.chart.name} v{each.chart.version}" for each in (before, after))
+    safe = not any(each.meaning == "rule" for each in found)
+    if json:
+        write(as_json({"old": names[0], "new": names[1], "ok": safe, "differences": to_data(found)}))
+    else:
+        out().print(differences_of((names[0], names[1]), found))
+    if not safe:
+        raise typer.Exit(1)
+
+
+def _summary(each: NamedChart | BrokenEntry) -> dict[str, Any]:
+    if isinstance(each, BrokenEntry):
         return {"name": each.name, "error": each.why}
     whole = each.chart.model
     return {
@@ -164,7 +238,7 @@ def _contents(found: Chart) -> dict[str, Any]:
     return {"states": document["states"], "transitions": rows}
 
 
-def _report(found: Found, report: Report, promised: list[Promise]) -> dict[str, Any]:
+def _report(found: NamedChart, report: Report, promised: list[Promise]) -> dict[str, Any]:
     return {
         "name": found.name,
         "ok": report.ok,
@@ -176,22 +250,22 @@ def _report(found: Found, report: Report, promised: list[Promise]) -> dict[str, 
     }
 
 
-def _to_check(names: list[str], *, every: bool) -> list[Found]:
+def _to_check(names: list[str], *, every: bool) -> list[NamedChart]:
     if every == bool(names):
         raise CommandError("name the charts to check, or say --all")
     if names:
         return find_all(names)
     loaded = load_registered()
     for each in loaded:
-        if isinstance(each, Broken):
+        if isinstance(each, BrokenEntry):
             raise CommandError(each.why)
-    found = [each for each in loaded if isinstance(each, Found)]
+    found = [each for each in loaded if isinstance(each, NamedChart)]
     if not found:
         raise CommandError("no chart is registered")
     return found
 
 
-def _with_progress(found: list[Found], *, quiet: bool) -> Iterable[Found]:
+def _with_progress(found: list[NamedChart], *, quiet: bool) -> Iterable[NamedChart]:
     console = errors_to()
     hidden = quiet or len(found) == 1 or not console.is_terminal
     return track(found, "Checking", console=console, transient=True, disable=hidden)
@@ -216,16 +290,26 @@ def _by_suffix(output: Path | None, forms: type[StrEnum]) -> Any:
     return known[output.suffix.lower()]
 
 
-def _deliver(found: Found, form: StrEnum, output: Path | None) -> None:
-    _put(asyncio.run(written(found.chart, form.value)), output)
+def _deliver(found: NamedChart, form: StrEnum, output: Path | None) -> None:
+    write_bytes(asyncio.run(written(found.chart, form.value)), output)
 
 
-def _put(content: bytes, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.buffer.write(content)
-        return
+def _found(name: str, database: str) -> NamedChart:
+    if not name.startswith(STORED):
+        return find(name)
+    wanted, _, version = name.removeprefix(STORED).rpartition("@")
+    rows = asyncio.run(_stored(database))
+    for row in rows:
+        if row.chart == wanted and str(row.version) == version:
+            return NamedChart(name, stored_chart(row))
+    known = ", ".join(f"{STORED}{row.chart}@{row.version}" for row in rows)
+    raise CommandError(f"the database has no {name}; it has: {known or 'no charts'}")
+
+
+async def _stored(database: str) -> list[ChartRow]:
+    store = store_at(database)
+    await store.open()
     try:
-        output.write_bytes(content)
-    except OSError as error:
-        raise CommandError(f"{output} cannot be written: {error.strerror}") from error
-    errors_to().print(f"wrote {output}")
+        return [*await store.charts.all()]
+    finally:
+        await store.close()

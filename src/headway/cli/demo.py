@@ -8,11 +8,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from headway.cli.compose import node_of
-from headway.cli.failure import CommandError
-from headway.cli.present import errors_to, out
-from headway.cli.serve import Host, command, load_service
-from headway.cli.sockets import address_of, listen
+from headway.cli.node import node_of
+from headway.cli.output import CommandError, command, errors_to, out
+from headway.cli.serve import Host, address_of, listen, load_service
 from headway.settings import Settings
 from headway.statechart.snapshot import Actor
 
@@ -34,20 +32,18 @@ keep_instances = "1h"
 def demo(
     *,
     traffic: Annotated[
-        bool, typer.Option("--traffic/--no-traffic", help="Whether people use it by themselves.")
+        bool, typer.Option("--traffic/--no-traffic", help="Whether simulated people use it.")
     ] = True,
     host: Host = None,
     port: Annotated[
         int | None,
-        typer.Option(
-            "--port", min=0, max=65535, help="The port; the first free one from 8000 on if none is given."
-        ),
+        typer.Option("--port", min=0, max=65535, help="The port. Default: the first free one from 8000 on."),
     ] = None,
     folder: Annotated[
-        Path, typer.Option("--folder", help="Where its database and its settings are.")
+        Path, typer.Option("--folder", help="The folder of its database and settings.")
     ] = FOLDER,
 ) -> None:
-    """Run the service with a small approval lifecycle on SQLite, and say what to try."""
+    """Run the service with a small approval lifecycle on SQLite, and print commands to try."""
     from headway.lifecycles.demo.shop import lifecycle  # noqa: PLC0415 - other commands start without the demo
     from headway.lifecycles.demo.traffic import Traffic  # noqa: PLC0415 - see above
 
@@ -58,7 +54,7 @@ def demo(
 
     async def main() -> None:
         node = node_of(settings, lifecycle)
-        await service.Service(node, settings, listening).run(
+        await service.ServiceProcess(node, settings, listening).run(
             lambda key: _say(address_of(listening, settings.host), str(key), folder / "headway.toml"),
             key=lambda keyring: keyring.make(
                 settings.tenant, VISITOR, ["admin"], name="demo", lasts="1d", by="headway demo"

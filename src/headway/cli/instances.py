@@ -11,11 +11,10 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.apps import apps_of
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, tell, with_tenant
-from headway.cli.formats import as_json
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.lifecycles import apps_of
+from headway.cli.output import as_json, out, show_table, table_of, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -28,7 +27,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, show_table, table_of
 from headway.codec import to_data
 from headway.engine import redaction
 from headway.statechart.snapshot import Event, Snapshot
@@ -37,24 +35,24 @@ from headway.store.rows import HistoryRow, InstanceRow
 instances = typer.Typer(help="Look at instances: list, show, history.", no_args_is_help=True)
 
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The largest number of items.")]
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 NOBODY_KNOWN = (
-    "No lifecycle that is loaded here has a handler {0}: it waits for ever unless another process has one."
+    "No lifecycle loaded here has a handler {0}: the work waits until a process with this handler runs."
 )
 
 
 @instances.command("list")
 def list_(
     *,
-    chart: Annotated[str | None, typer.Option("--chart", help="Only those of this chart.")] = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only those in this state.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only those of this owner.")] = None,
+    chart: Annotated[str | None, typer.Option("--chart", help="Only instances of this chart.")] = None,
+    status: Annotated[str | None, typer.Option("--status", help="Only instances in this state.")] = None,
+    owner: Annotated[str | None, typer.Option("--owner", help="Only instances of this owner.")] = None,
     ended: Annotated[
-        bool | None, typer.Option("--ended/--living", help="Only those that have ended, or have not.")
+        bool | None, typer.Option("--ended/--living", help="Only ended instances, or only living ones.")
     ] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Go on after this instance.")] = None,
+    after: Annotated[str | None, typer.Option("--after", help="Continue after this instance.")] = None,
     limit: Limit = 50,
     tenant: Tenant = None,
     database: Database = None,
@@ -86,7 +84,7 @@ def show(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Show where an instance stands: its states, its context, its open work, timers and asks."""
+    """Show an instance: its states, its context, its open work, timers and asks."""
     settings = settings_of(config, tenant=tenant, database=database)
     snapshot = with_tenant(settings, lambda here: here.get(instance))
     if json:
@@ -105,7 +103,7 @@ def history(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Show what has happened to an instance, line by line."""
+    """Show the history of an instance."""
     settings = settings_of(config, tenant=tenant, database=database)
 
     async def read(here: Any) -> Sequence[HistoryRow]:
@@ -123,11 +121,11 @@ def history(
 def create(
     chart: Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")],
     instance: Annotated[
-        str | None, typer.Argument(metavar="[INSTANCE]", help="Its id; it gets one if none is given.")
+        str | None, typer.Argument(metavar="[INSTANCE]", help="Its id; generated if not given.")
     ] = None,
     *,
     context: Annotated[
-        str | None, typer.Option("--context", metavar="JSON", help="What the instance begins with.")
+        str | None, typer.Option("--context", metavar="JSON", help="The first context of the instance.")
     ] = None,
     by: By = "operator",
     role: Roles = None,
@@ -138,7 +136,7 @@ def create(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Begin a life. Exit code 1: the chart refused."""
+    """Create an instance. Exit code 1: the chart refused it."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     begun = data_of(context, "--context")
     answer = with_tenant(
@@ -164,7 +162,7 @@ def send(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Send an event to an instance. Exit code 1: it was refused, and nothing has changed."""
+    """Send an event to an instance. Exit code 1: it was refused, and nothing changed."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
     answer = with_tenant(settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True)
@@ -203,7 +201,7 @@ def why(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Tell what an instance waits for, who or what could move it, and what is in the way."""
+    """Explain what an instance waits for, who can act, and what prevents it from moving on."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     found = with_tenant(settings, lambda here: here.why(instance), charts=True)
     if json:

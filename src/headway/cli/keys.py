@@ -11,13 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from headway.api.keyring import OVERLAP, SCOPES, Keyring, NewKey
-from headway.cli.charts import write
-from headway.cli.direct import with_node
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import Config, Database, Json, Roles, Tenant, settings_of
-from headway.cli.present import out, show_table, table_of
+from headway.cli.calls import with_node
+from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
+from headway.cli.settings import Config, Database, Json, Roles, Tenant, settings_of
 from headway.codec import to_data
 from headway.errors import InputError
 from headway.settings import Settings
@@ -27,7 +23,7 @@ from headway.store.rows import KeyNoteRow, KeyRow
 T = TypeVar("T")
 BY = "command line"
 
-keys = typer.Typer(help="Keep API keys: list, create, rotate, revoke, log.", no_args_is_help=True)
+keys = typer.Typer(help="Manage API keys: list, create, rotate, revoke, log.", no_args_is_help=True)
 
 Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the list shows it.")]
 
@@ -36,7 +32,7 @@ Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the lis
 def list_(
     *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """List the keys of a tenant, the oldest first; their secrets are known to nobody."""
+    """List the keys of a tenant, the oldest first. Secrets are not stored and not shown."""
     found = _with_keys(_settings(config, tenant, database), lambda ring, name: ring.list(name, limit=1_000))
     if json:
         write(as_json([_as_data(key) for key in found]))
@@ -46,28 +42,30 @@ def list_(
 
 @keys.command()
 def create(
-    who: Annotated[str, typer.Argument(metavar="ACTOR", help="Who calls by it: the id of an actor.")],
+    who: Annotated[str, typer.Argument(metavar="ACTOR", help="The id of the actor that uses the key.")],
     *,
     scope: Annotated[
         list[str] | None,
         typer.Option("--scope", help=f"What it may do: {', '.join(SCOPES)}; read if not given."),
     ] = None,
     role: Roles = None,
-    kind: Annotated[Kind, typer.Option("--kind", help="What the actor is.")] = "service",
-    name: Annotated[str, typer.Option("--name", help="What it is for, for people to read.")] = "",
+    kind: Annotated[Kind, typer.Option("--kind", help="The kind of actor.")] = "service",
+    name: Annotated[str, typer.Option("--name", help="A description for people.")] = "",
     lasts: Annotated[
         str | None,
-        typer.Option("--lasts", metavar="DURATION", help="For how long, such as 90d; for ever if not given."),
+        typer.Option(
+            "--lasts", metavar="DURATION", help="How long the key is valid, such as 90d. Default: for ever."
+        ),
     ] = None,
     rate: Annotated[
-        int | None, typer.Option("--rate", min=1, help="How many calls a second it may make.")
+        int | None, typer.Option("--rate", min=1, help="How many calls per second the key may make.")
     ] = None,
     tenant: Tenant = None,
     database: Database = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Make a key and print it: this once, nobody can find it out again."""
+    """Create a key and print it. It is shown only this once."""
     actor = Actor(who, kind, frozenset(role or ()))
     made = _with_keys(
         _settings(config, tenant, database),
@@ -99,7 +97,7 @@ def rotate(
 def revoke(
     key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """End a key: it lets nobody in any more."""
+    """Revoke a key: it is not accepted any more."""
     row = _with_keys(_settings(config, tenant, database), lambda ring, own: ring.revoke(own, key, by=BY))
     if json:
         write(as_json(_as_data(row)))
@@ -111,7 +109,7 @@ def revoke(
 def log(
     key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
 ) -> None:
-    """Show what was done to a key and with it, the newest first."""
+    """Show the log of a key, the newest entry first."""
     notes = _with_keys(
         _settings(config, tenant, database), lambda ring, own: ring.notes(own, key, limit=1_000)
     )

@@ -1,4 +1,4 @@
-"""`headway`: the command line, and how its errors are told."""
+"""`headway`: all commands, and how their errors are printed."""
 
 from __future__ import annotations
 
@@ -12,26 +12,24 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from headway.cli.asks import answer, inbox, link
 from headway.cli.audit import audit
-from headway.cli.backup import backup, restored
 from headway.cli.charts import chart, charts
-from headway.cli.config import config
 from headway.cli.db import db
 from headway.cli.demo import demo
-from headway.cli.diff import diff
 from headway.cli.doctor import doctor
-from headway.cli.explore import explore
-from headway.cli.inbox import answer, inbox, link
+from headway.cli.explorer.command import explore
 from headway.cli.instances import cancel, create, instances, send, why
 from headway.cli.keys import keys
 from headway.cli.operations import bulk, letters
-from headway.cli.present import errors_to
+from headway.cli.output import errors_to
 from headway.cli.serve import serve, worker
+from headway.cli.settings import config
 from headway.cli.tail import tail
 from headway.cli.upgrade import command as upgrade
 from headway.errors import HeadwayError
 
-ABOUT = "Lifecycles as statecharts: declare, run, follow and explain them."
+ABOUT = "Durable statecharts: declare, run, follow and explain them."
 
 app = typer.Typer(
     name="headway",
@@ -63,12 +61,8 @@ def options(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Lifecycles as statecharts: declare, run, follow and explain them."""
+    """Durable statecharts: declare, run, follow and explain them."""
 
-
-chart.command()(diff)
-db.command()(backup)
-db.command()(restored)
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Run it": {"demo": demo, "serve": serve, "worker": worker, "config": config, "doctor": doctor},
@@ -113,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _flush() -> None:
-    """Write out what is left; a reader who has left early (`headway … | head`) wants no traceback."""
+    """Flush stdout; a reader that closed early (`headway … | head`) must not cause a traceback."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

@@ -9,12 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, with_node
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, with_node
+from headway.cli.output import CommandError, as_json, out, progress, show_table, table_of, when, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -27,7 +24,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, progress, show_table, table_of
 from headway.codec import replace, to_data
 from headway.engine.bulk import Act, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine
@@ -47,23 +43,25 @@ WOULD = {
     "refused": "would be refused",
     "failed": "would fail",
 }
-NOT_YET = "[dim]Nothing has changed: --yes does it.[/]"
+NOT_YET = "[dim]Nothing was changed. Run it again with --yes.[/]"
 
 letters = typer.Typer(
-    help="Look after messages that were not taken: list, redrive, discard.", no_args_is_help=True
+    help="Handle messages that could not be delivered: list, redrive, discard.", no_args_is_help=True
 )
 bulk = typer.Typer(help="Change many instances at once: cancel, send, retry.", no_args_is_help=True)
 
-Ids = Annotated[list[str] | None, typer.Option("--id", help="Only this letter; may be given several times.")]
-To = Annotated[str | None, typer.Option("--destination", help="Only those for this destination.")]
-Of = Annotated[str | None, typer.Option("--instance", help="Only those of this instance.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LETTERS, help="How many at most.")]
-Yes = Annotated[bool, typer.Option("--yes", help="Do it; without this it is only told what would happen.")]
+Ids = Annotated[list[str] | None, typer.Option("--id", help="Only this message; may be given several times.")]
+To = Annotated[str | None, typer.Option("--destination", help="Only messages to this destination.")]
+Of = Annotated[str | None, typer.Option("--instance", help="Only messages of this instance.")]
+Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LETTERS, help="The largest number of items.")]
+Yes = Annotated[
+    bool, typer.Option("--yes", help="Do it. Without this option the command only shows what it would do.")
+]
 Chart = Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")]
-Status = Annotated[str | None, typer.Option("--status", help="Only those in this state.")]
-Owner = Annotated[str | None, typer.Option("--owner", help="Only those of this owner.")]
-Parent = Annotated[str | None, typer.Option("--parent", help="Only the children of this instance.")]
-After = Annotated[str | None, typer.Option("--after", help="Go on after this instance.")]
+Status = Annotated[str | None, typer.Option("--status", help="Only instances in this state.")]
+Owner = Annotated[str | None, typer.Option("--owner", help="Only instances of this owner.")]
+Parent = Annotated[str | None, typer.Option("--parent", help="Only children of this instance.")]
+After = Annotated[str | None, typer.Option("--after", help="Continue after this instance.")]
 
 Wanted = dict[str, Any]
 
@@ -74,7 +72,8 @@ def list_(
     destination: To = None,
     instance: Of = None,
     dead: Annotated[
-        bool | None, typer.Option("--dead/--waiting", help="Only dead ones, or those that are tried again.")
+        bool | None,
+        typer.Option("--dead/--waiting", help="Only dead letters, or only messages that are still retried."),
     ] = None,
     limit: Limit = 50,
     tenant: Tenant = None,
@@ -82,7 +81,7 @@ def list_(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """List what destinations have not taken, the oldest first."""
+    """List messages that could not be delivered, the oldest first."""
     settings = settings_of(config, tenant=tenant, database=database)
     wanted: Wanted = {"destination": destination, "instance": instance, "dead": dead, "limit": limit}
     found = with_node(settings, lambda node: node.letters.list(settings.tenant, **wanted))
@@ -105,7 +104,7 @@ def redrive(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Have dead letters tried again, with all their attempts."""
+    """Deliver dead letters again, with a full set of attempts."""
     settings = settings_of(config, tenant=tenant, database=database)
     wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
     _change(settings, wanted, _redrive if yes else None, "to be tried again", json=json)
@@ -113,11 +112,16 @@ def redrive(
 
 @letters.command()
 def discard(
-    destination: Annotated[str, typer.Argument(metavar="DESTINATION", help="For this destination.")],
+    destination: Annotated[
+        str, typer.Argument(metavar="DESTINATION", help="The destination of the messages.")
+    ],
     *,
     instance: Of = None,
     id: Ids = None,  # noqa: A002 - the option's name
-    waiting: Annotated[bool, typer.Option("--waiting", help="Those that wait instead of dead ones.")] = False,
+    waiting: Annotated[
+        bool,
+        typer.Option("--waiting", help="Discard messages that are still retried, instead of dead letters."),
+    ] = False,
     limit: Limit = 1_000,
     yes: Yes = False,
     tenant: Tenant = None,
@@ -125,7 +129,7 @@ def discard(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Give dead letters of a destination up for good, or those that wait."""
+    """Delete the dead letters of a destination, or the messages that are still retried."""
     settings = settings_of(config, tenant=tenant, database=database)
     wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
     wanted["dead"] = not waiting

@@ -1,4 +1,4 @@
-"""The service in one process: serves, runs and relays until it is told to end, and loses no request then."""
+"""The service in one process: it runs until it is stopped, and loses no request when it stops."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from headway.api.keyring import Keyring, NewKey
 from headway.api.limits import Limits
 from headway.api.metrics import expose
 from headway.api.server import serving
-from headway.cli.compose import PartialNode
-from headway.cli.failure import CommandError
+from headway.cli.node import PartialNode
+from headway.cli.output import CommandError
 from headway.clock import milliseconds
 from headway.codec import from_data
-from headway.engine.service import Service as Background
+from headway.engine.service import Service
 from headway.errors import InputError
 from headway.settings import COUNTS, Settings
 from headway.telemetry.logs import configure, log_transitions
@@ -30,15 +30,15 @@ from headway.telemetry.metrics import Metrics
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 NEW_OBJECTS = 10_000
-"""How many come before the collector looks for those that nobody uses: a batch makes thousands."""
+"""Allocations between two runs of the garbage collector: a batch makes thousands of objects."""
 
 
 Announce = Callable[[str | None], None]
-"""Called when it runs, with a key to show, if there is one."""
+"""Called when the service runs, with a key to show, if there is one."""
 MakeKey = Callable[[Keyring], Awaitable[NewKey | None]]
 
 
-class Service:
+class ServiceProcess:
     """A node, and its HTTP interface if it has a socket to serve on."""
 
     def __init__(self, node: PartialNode, settings: Settings, listening: socket.socket | None) -> None:
@@ -47,7 +47,7 @@ class Service:
         self._told = asyncio.Event()
 
     async def run(
-        self, announce: Announce, *, key: MakeKey | None = None, beside: Background | None = None
+        self, announce: Announce, *, key: MakeKey | None = None, beside: Service | None = None
     ) -> None:
         """Run until SIGINT or SIGTERM; a second one ends the process at once. `beside` runs as long.
 
@@ -110,7 +110,7 @@ class Service:
 
 
 def calm_collector() -> None:
-    """Let the collector of garbage look less often, and not at what is there now, which stays."""
+    """Run the garbage collector less often, and exclude the objects that exist now: they stay."""
     gc.freeze()
     gc.set_threshold(NEW_OBJECTS)
 

@@ -9,9 +9,9 @@ import typer
 from rich.text import Text
 
 from headway.api.frames import shown
-from headway.cli.direct import with_node
-from headway.cli.options import Config, Database, Tenant, settings_of
-from headway.cli.present import out
+from headway.cli.calls import with_node
+from headway.cli.output import out
+from headway.cli.settings import Config, Database, Tenant, settings_of
 from headway.codec import decode, encode
 from headway.engine.registry import Registry
 from headway.engine.tail import cursor_of, cursor_text
@@ -21,14 +21,22 @@ from headway.store.rows import EventRow, LiveRow, LogRow, MessageRow
 
 def tail(
     *,
-    chart: Annotated[str | None, typer.Option("--chart", help="Only what happens to this chart.")] = None,
-    instance: Annotated[str | None, typer.Option("--instance", help="Only what happens to this one.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only what happens to this owner's.")] = None,
+    chart: Annotated[str | None, typer.Option("--chart", help="Only events of this chart.")] = None,
+    instance: Annotated[str | None, typer.Option("--instance", help="Only events of this instance.")] = None,
+    owner: Annotated[
+        str | None, typer.Option("--owner", help="Only events of this owner's instances.")
+    ] = None,
     since: Annotated[
         str | None,
-        typer.Option("--since", metavar="ID", help="Go on after the event of this id; 0-0 is the first."),
+        typer.Option(
+            "--since",
+            metavar="ID",
+            help="Continue after the event with this id; 0-0 starts at the first event.",
+        ),
     ] = None,
-    count: Annotated[int | None, typer.Option("--count", min=1, help="End after so many events.")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", min=1, help="Stop after this number of events.")
+    ] = None,
     tenant: Tenant = None,
     database: Database = None,
     config: Config = None,
@@ -36,7 +44,7 @@ def tail(
         bool, typer.Option("--json", help="Print JSON, one event a line, and nothing else.")
     ] = False,
 ) -> None:
-    """Follow what happens to instances, from now on. Ctrl-C ends it."""
+    """Follow the events of instances, from now on. Ctrl-C stops it."""
     settings = settings_of(config, tenant=tenant, database=database)
     cursor = None if since is None else cursor_of(since)
 

@@ -1,4 +1,4 @@
-"""`headway upgrade`: living instances come to a new version of their chart, after a rehearsal."""
+"""`headway upgrade`: change living instances to a new version of their chart, after a rehearsal."""
 
 from __future__ import annotations
 
@@ -9,22 +9,20 @@ from itertools import chain, repeat
 from typing import Annotated, Any
 
 import typer
+from rich.console import Group, RenderableType
 from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
-from headway.cli.apps import charts_beside
-from headway.cli.catalogue import find, named_object
-from headway.cli.charts import Json, write
+from headway.cli.calls import actor
 from headway.cli.db import DEFAULT, Url
-from headway.cli.direct import actor
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.options import App, settings_of
-from headway.cli.present import errors_to, out, progress
-from headway.cli.present_upgrade import outcome_of, proof_of, rehearsal_data
+from headway.cli.lifecycles import charts_beside, find, named_object
+from headway.cli.output import CommandError, as_json, errors_to, out, progress, write
+from headway.cli.settings import App, Json, settings_of
 from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.nodes import nodes_without
-from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
+from headway.engine.upgrade.rehearsal import FITNESS, Rehearsal, Tallies, most_common, rehearse
 from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreFullError, StoreUnavailableError, UnboundError
 from headway.statechart.chart import Chart
@@ -32,10 +30,18 @@ from headway.statechart.export import chart_hash
 from headway.statechart.snapshot import Actor
 from headway.store.address import store_at
 
-GO_ON = "each instance is as it was or wholly changed; run the same command again to go on with the rest"
+GO_ON = "each instance is either unchanged or upgraded; run the same command again to upgrade the rest"
 INTERRUPTED = 130
 PAUSES = (1.0, 2.0, 5.0)
-"""Seconds before it goes on when the database was away; the last one again and again."""
+"""Seconds to wait before each retry when the database is unavailable; the last one repeats."""
+MOST_LINES = 20
+FITS = {"same": "green", "mapped": "cyan", "rule": "yellow", "stranded": "bold red"}
+FIT = {
+    "same": ("same", "nothing changes but the version"),
+    "mapped": ("mapped", "carried over by the declared mapping, with the new times and roles"),
+    "rule": ("needs a rule", "the new chart does not say how to upgrade them"),
+    "stranded": ("would be stranded", "no event could move them any more"),
+}
 
 
 def command(
@@ -47,33 +53,38 @@ def command(
         int, typer.Option("--to", min=2, help="The version to upgrade to; the chart must have it.")
     ],
     rehearsal: Annotated[
-        bool, typer.Option("--rehearse", help="Try it on every living instance and change nothing.")
+        bool,
+        typer.Option(
+            "--rehearse", help="Try the upgrade on every living instance without changing anything."
+        ),
     ] = False,
     back: Annotated[
-        bool, typer.Option("--undo", help="Bring back what was upgraded to it and has not moved since.")
+        bool, typer.Option("--undo", help="Undo the upgrade of instances that have not moved since.")
     ] = False,
     database: Url = DEFAULT,
     app: App = None,
-    by: Annotated[str, typer.Option("--by", help="Who does it, for the history.")] = "operator",
-    reason: Annotated[str | None, typer.Option("--reason", help="Why, for the history.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Who acts, for the history.")] = "operator",
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason, for the history.")] = None,
     replay: Annotated[
-        bool, typer.Option("--replay/--no-replay", help="Play the histories through the new chart as well.")
+        bool, typer.Option("--replay/--no-replay", help="Replay the histories in the new chart too.")
     ] = True,
     facts: Annotated[
         str | None,
-        typer.Option(metavar="MODULE:NAME", help="Functions for the facts that stand in no row, by name."),
+        typer.Option(metavar="MODULE:NAME", help="A mapping of facts that no row holds to functions."),
     ] = None,
     json: Json = False,
 ) -> None:
-    """Bring living instances to a new version of their chart. Exit code 1: one cannot be brought there."""
+    """Upgrade living instances to a new version of their chart. Exit code 1: one cannot be upgraded."""
     if rehearsal and back:
-        raise CommandError("--rehearse and --undo do not go together")
+        raise CommandError("--rehearse and --undo exclude each other")
     new = find(chart).chart
     if new.version != to:
         raise CommandError(f"{chart} is version {new.version}, not {to}: name the chart that has it")
     beside = charts_beside(chart, settings_of(app=app, database=database))
     given = {**beside.facts, **_facts(facts)}
-    task = Task(new, beside.charts, database, facts=given, by=actor(by, None), reason=reason, quiet=json)
+    task = UpgradeRun(
+        new, beside.charts, database, facts=given, by=actor(by, None), reason=reason, quiet=json
+    )
     if back:
         _tell(_done(task, task.undo), "brought back", json=json)
         return
@@ -91,8 +102,8 @@ def command(
     _tell(_done(task, lambda: task.upgrade(total)), "upgraded", json=json)
 
 
-class Task:
-    """What was asked for, on a database."""
+class UpgradeRun:
+    """One run of the command, on a database."""
 
     def __init__(
         self,
@@ -109,7 +120,7 @@ class Task:
         self._by, self._reason, self._quiet = by, reason, quiet
 
     async def _engine(self) -> Engine:
-        """An engine that knows those around as well, if they are as stored: it must not store them."""
+        """An engine with the charts around it that equal the stored ones: it must not store any."""
         engine = Engine(store_at(self._database), facts=self._facts)
         engine.charts.add(self._chart, without_facts=True)
         stored = await self._stored()
@@ -129,11 +140,11 @@ class Task:
             await store.close()
 
     async def reach(self) -> None:
-        """Raises what stands in the way of the database."""
+        """Raises an error if the database cannot be opened."""
         await self._stored()
 
     async def rehearse(self, *, replay: bool) -> Rehearsal:
-        """Try it; the version is not even stored."""
+        """Rehearse the upgrade; the version is not stored."""
         engine = await self._engine()
         await engine.store.open()
         try:
@@ -145,7 +156,7 @@ class Task:
             await engine.store.close()
 
     async def warn_of_nodes(self) -> None:
-        """Name the living nodes that would leave upgraded instances alone."""
+        """Warn of running nodes that do not know the new version."""
         store = store_at(self._database)
         await store.open()
         try:
@@ -163,7 +174,7 @@ class Task:
         errors_to().print(f"[yellow]warning:[/] {escape(said)}", soft_wrap=True)
 
     async def upgrade(self, total: int) -> Upgraded:
-        """Do it."""
+        """Upgrade all instances."""
         async with await self._engine() as engine:
             with progress("Upgrading", total, quiet=self._quiet) as seen:
                 return await upgrade(
@@ -176,7 +187,7 @@ class Task:
                 )
 
     async def undo(self) -> Upgraded:
-        """Take it back."""
+        """Undo the upgrade."""
         async with await self._engine() as engine:
             with progress("Bringing back", None, quiet=self._quiet) as seen:
                 return await undo(
@@ -198,8 +209,8 @@ def _facts(name: str | None) -> Mapping[str, Any]:
     raise CommandError(f"{name} is not a mapping from facts to functions of tenant and snapshot")
 
 
-def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
-    """What came of it; whoever is interrupted is told where that leaves everybody."""
+def _done(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+    """The result; an interrupted run prints how to continue."""
     try:
         return asyncio.run(_persist(task, doing))
     except KeyboardInterrupt:
@@ -207,8 +218,8 @@ def _done(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
         raise typer.Exit(INTERRUPTED) from None
 
 
-async def _persist(task: Task, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
-    """Go on whenever the database is back; one that is not there to begin with is an error."""
+async def _persist(task: UpgradeRun, doing: Callable[[], Awaitable[Upgraded]]) -> Upgraded:
+    """Continue when the database is back; one that is missing at the start is an error."""
     await task.reach()
     pauses = chain(PAUSES, repeat(PAUSES[-1]))
     while True:
@@ -227,3 +238,79 @@ def _tell(done: Upgraded, verb: str, *, json: bool) -> None:
         out().print(outcome_of(done, verb))
     if not done.ok:
         raise typer.Exit(1)
+
+
+MEANINGS = {"safe": "green", "adapts": "yellow", "rule": "bold red"}
+MEANT = {"safe": "safe", "adapts": "adapts", "rule": "needs a rule"}
+CHANGES = {"added": "+", "removed": "-", "renamed": "→", "changed": "~"}
+
+
+def proof_of(proof: Rehearsal) -> RenderableType:
+    """What a rehearsal has shown."""
+    mark = ("✓ ", "bold green") if proof.ok else ("✗ ", "bold red")
+    title = Text.assemble(
+        mark, (f"{proof.chart} to version {proof.to}", "bold"), f"  {proof.instances:,} living instances"
+    )
+    if proof.already:
+        title.append(f", {proof.already:,} more have it already", "dim")
+    parts: list[RenderableType] = [title, _fitness(proof)]
+    parts += _section("In the way", proof.problems, "red")
+    parts += _section("What changes", proof.changes, "cyan")
+    told = f"Of {proof.lines:,} steps they took, by the new chart" if proof.history else ""
+    parts += _section(told, proof.history, "yellow")
+    if proof.lines and not proof.history:
+        parts.append(Text(f"All {proof.lines:,} steps they took are possible in the new chart.", "green"))
+    if proof.due_at_once:
+        parts.append(Text(f"{proof.due_at_once:,} timers would be due at once.", "yellow"))
+    if proof.next_due is not None:
+        parts.append(Text(f"The next timer would be due at {proof.next_due.isoformat()}.", "dim"))
+    if not proof.ok:
+        parts.append(
+            Text("Nothing was changed. Declare how to upgrade them in upgrades= of the new chart.", "bold")
+        )
+    return Group(*parts)
+
+
+def _fitness(proof: Rehearsal) -> Table:
+    table = _table("Instances", "Are", "", "For example")
+    for fit in FITNESS:
+        tally = proof.fitness.get(fit)
+        if tally is not None:
+            word, meaning = FIT[fit]
+            table.add_row(
+                f"{tally.count:,}", Text(word, FITS[fit]), Text(meaning, "dim"), ", ".join(tally.examples)
+            )
+    return table
+
+
+def _section(title: str, tallies: Tallies, style: str) -> list[RenderableType]:
+    found = most_common(tallies)
+    if not found:
+        return []
+    table = _table("Instances", title, "For example")
+    for kind, tally in found[:MOST_LINES]:
+        table.add_row(f"{tally.count:,}", Text(kind, style), ", ".join(tally.examples))
+    if len(found) > MOST_LINES:
+        table.add_row("", Text(f"and {len(found) - MOST_LINES} more kinds", "dim"), "")
+    return [Text(), table]
+
+
+def _table(*heads: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for head in heads:
+        table.add_column(head, justify="right" if head == "Instances" else "left", overflow="fold")
+    return table
+
+
+def outcome_of(done: Upgraded, verb: str) -> RenderableType:
+    """What an upgrade has done."""
+    mark = ("✓ ", "bold green") if done.ok else ("✗ ", "bold red")
+    title = Text.assemble(mark, f"{done.done:,} {verb}, {done.passed:,} passed over")
+    if done.failed:
+        title.append(f", {done.failed:,} left as they are", "bold red")
+    return Group(title, *(Text(f"  {name}  {why}", "red") for name, why in done.told))
+
+
+def rehearsal_data(proof: Rehearsal) -> dict[str, Any]:
+    """The same as JSON."""
+    return {"ok": proof.ok, "instances": proof.instances, **to_data(proof)}

@@ -1,1 +1,23 @@
-"""What a node shows of itself: metrics, log lines and traces. It watches and slows nothing down."""
+"""Metrics, log lines and traces of a node; and what a lifecycle counts metrics of its own with."""
+
+from headway.telemetry.counts import (
+    LONG_SECONDS,
+    OTHER,
+    Counts,
+    Distribution,
+    Distributions,
+    MetricFamily,
+    Series,
+    Totals,
+)
+
+__all__ = [
+    "LONG_SECONDS",
+    "OTHER",
+    "Counts",
+    "Distribution",
+    "Distributions",
+    "MetricFamily",
+    "Series",
+    "Totals",
+]

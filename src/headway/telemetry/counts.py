@@ -1,4 +1,4 @@
-"""What is counted while a node runs: plain numbers in memory, of which there is never an unbounded amount."""
+"""Counters of a running node: plain numbers in memory, with a bounded number of series."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LONG_SECONDS = (0.1, 1.0, 10.0, 60.0, 300.0, 1_800.0, 7_200.0, 43_200.0, 86_400.
 SIZES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0)
 
 Series = tuple[str | None, ...]
-"""The values of labels, a tenant first; None stands for all tenants that have no series of their own."""
+"""The label values of a series, the tenant first; None stands for all tenants without their own series."""
 
 
 class Totals:
-    """Sums by series; beyond a number of series, the rest of a tenant is one whose labels say so."""
+    """Sums by series; beyond the limit, the other series of a tenant are summed under the label "other"."""
 
     def __init__(self, most: int = MOST_SERIES) -> None:
         self.values: dict[Series, float] = {}
@@ -41,7 +41,7 @@ class Totals:
 
 
 class Distribution:
-    """How many values were at most as large as each bound, and their sum."""
+    """A histogram: the number of values up to each bound, and their sum."""
 
     __slots__ = ("bounds", "counts", "sum")
 
@@ -57,7 +57,7 @@ class Distribution:
 
 
 class Distributions:
-    """Distributions by series, bounded as totals are."""
+    """Histograms by series, with the same limit as totals."""
 
     def __init__(self, bounds: Sequence[float], most: int = MOST_SERIES) -> None:
         self.values: dict[Series, Distribution] = {}
@@ -74,8 +74,8 @@ class Distributions:
         found.add(value)
 
 
-class Family(NamedTuple):
-    """A metric, which is told as `headway_<name>`; `labels` are those of its series after the tenant."""
+class MetricFamily(NamedTuple):
+    """A metric, exported as `headway_<name>`; `labels` are the labels after the tenant."""
 
     kind: Literal["counter", "gauge", "histogram"]
     name: str
@@ -89,10 +89,10 @@ def _rest(series: Series) -> Series:
 
 
 class Counts:
-    """What happens on a node, by tenant, chart, state, handler and code."""
+    """Counts transitions, asks and attempts of a node by tenant, chart, state, handler and code."""
 
     def __init__(self, tenants: int = 20) -> None:
-        """`tenants` is how many have series of their own: those that come first."""
+        """The first `tenants` tenants have series of their own."""
         self.transitions = Totals()
         self.asks_opened, self.asks_closed = Totals(), Totals()
         self.retries, self.outcomes, self.in_flight = Totals(), Totals(), Totals()
@@ -104,7 +104,7 @@ class Counts:
         self._lock = threading.Lock()
 
     def tenant(self, name: str) -> str | None:
-        """A tenant as a label: its own, or None when it shares one with others."""
+        """The label of a tenant: its name, or None if it has no series of its own."""
         if name in self._tenants:
             return name
         if len(self._tenants) >= self._most_tenants:
@@ -114,11 +114,11 @@ class Counts:
 
     @property
     def tenants(self) -> frozenset[str]:
-        """Those that have series of their own."""
+        """The tenants with series of their own."""
         return frozenset(self._tenants)
 
     def look(self, changes: Changes) -> None:
-        """Count what a commit has changed."""
+        """Count the changes of a commit."""
         if not changes.history:
             return
         charts = {(row.tenant, row.id): row.chart for row in changes.updated}
@@ -139,7 +139,7 @@ class Counts:
             self.asks_closed.add((self.tenant(closing.tenant), closing.closed_event))
 
     def begin(self, work: Work) -> End:
-        """An attempt begins; what is returned is called when it ends."""
+        """Count the start of an attempt; the returned function is called when it ends."""
         series: Series = (self.tenant(work.tenant), work.handler)
         with self._lock:
             self.in_flight.add(series)
@@ -153,7 +153,7 @@ class Counts:
 
 
 def _verdict(outcome: object) -> tuple[str, str]:
-    """What has become of an attempt, and its error code if it has failed."""
+    """The outcome of an attempt, and its error code if it failed."""
     if isinstance(outcome, Fail):
         return "failed", outcome.code
     if isinstance(outcome, asyncio.CancelledError):

@@ -1,4 +1,4 @@
-"""Handlers that are watched: when an attempt begins, when it ends, and how."""
+"""Handlers with observers, which are called when an attempt begins and when it ends."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from headway.worker.handlers import Function, Handlers
 from headway.worker.work import Work
 
 End = Callable[[object], None]
-"""Called with the outcome: what the handler has returned, or raised."""
+"""Called with the outcome of the attempt: what the handler returned or raised."""
 Observer = Callable[[Work], End]
 """Called when an attempt begins, in the task or thread that it runs in."""
 
 
 def observed(handlers: Handlers, observers: Sequence[Observer]) -> Handlers:
-    """The same handlers, watched."""
+    """The same handlers, with observers."""
     watched = Handlers()
     for handler in handlers:
         wrap = _in_thread if handler.in_thread else _on_loop

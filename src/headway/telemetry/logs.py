@@ -1,4 +1,4 @@
-"""Log lines: JSON for machines, colours on a terminal, and never a secret."""
+"""Log lines: JSON for machines, colours on a terminal, secrets masked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SECRETS = re.compile(
     r"|(?<=://)[^\s/@:]*:[^\s/@]+(?=@)"  # a password in an address
     r"|(?i:(?<=bearer )[^\s\"',]+)"
 )
-"""What must not be read in a log, wherever it comes from."""
+"""Secrets that are masked in every log line."""
 
 BREAKS = re.compile("[\\x7f-\\x9f\\u2028\\u2029]")
 
@@ -62,7 +62,7 @@ def configure(*, form: str = "auto", level: str = "info", to: TextIO | None = No
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # What the server says of its own start and end is said by the service.
+    # The service itself logs its start and end.
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     structlog.configure(
         processors=[
@@ -77,7 +77,7 @@ def configure(*, form: str = "auto", level: str = "info", to: TextIO | None = No
 
 
 def without_breaks(_logger: object, _method: str, line: str) -> str:
-    """A line of JSON, with the line breaks and control characters escaped that JSON allows."""
+    """A line of JSON in which line breaks and control characters that JSON allows are escaped."""
     return BREAKS.sub(lambda found: f"\\u{ord(found[0]):04x}", line)
 
 
@@ -103,12 +103,12 @@ def _printable(text: str) -> str:
 
 
 def without_secrets(_logger: object, _method: str, line: Any) -> Any:
-    """A line as it is written, with keys, tokens and passwords hidden wherever they stand in it."""
+    """A line with keys, tokens and passwords masked."""
     return SECRETS.sub(MASK, line)
 
 
 def log_transitions(engine: Engine) -> Callable[[], None]:
-    """Write a line for each transition from now on; call what it returns to end that."""
+    """Log each transition from now on; call the returned function to stop."""
 
     def write(changes: Changes) -> None:
         for row in changes.history:
@@ -119,7 +119,7 @@ def log_transitions(engine: Engine) -> Callable[[], None]:
 
 
 def _transition(row: HistoryRow) -> dict[str, Any]:
-    """What ENG-16 asks for; payloads are left out, for they are the users' own."""
+    """The fields of a transition; payloads are left out, as they belong to users."""
     return {
         "tenant": row.tenant,
         "job_id": row.instance,

@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from headway.node import Node
 from headway.store.queries import AskQuery, LetterQuery
-from headway.telemetry.counts import OTHER, Counts, Distribution, Family, Series
+from headway.telemetry.counts import OTHER, Counts, Distribution, MetricFamily, Series
 
 CONTENT_TYPE = "text/plain; version=1.0.0; charset=utf-8"
 MOST_COUNTED = 1_000
@@ -49,12 +49,12 @@ KINDS: dict[str, type[Any]] = {
     "gauge": GaugeMetricFamily,
     "histogram": HistogramMetricFamily,
 }
-Meter = Callable[[Node, Counts], Callable[[], Iterable[Family]]]
-"""What a lifecycle counts by itself, from when it is given the node on; the answer tells its metrics."""
+Meter = Callable[[Node, Counts], Callable[[], Iterable[MetricFamily]]]
+"""Metrics of a lifecycle: called with the node once, it returns a function that reads the metrics."""
 
 
 class ProcessMetric(NamedTuple):
-    """A metric of the whole process that somebody else keeps: its values by one label, read when told."""
+    """A metric of the whole process that another part keeps: values by one label, read on demand."""
 
     kind: str
     name: str
@@ -63,8 +63,8 @@ class ProcessMetric(NamedTuple):
     values: Callable[[], Mapping[str, float]]
 
 
-class Looked(NamedTuple):
-    """What had to be read from the database."""
+class StoredCounts(NamedTuple):
+    """Counts that are read from the database."""
 
     lag: Mapping[str, float]
     dead: Mapping[str, int]
@@ -72,14 +72,14 @@ class Looked(NamedTuple):
 
 
 class Metrics:
-    """Counts what a node does from `start` to `stop`, and tells it when asked."""
+    """Counts what a node does from `start` to `stop`, and writes it in the text format of Prometheus."""
 
     def __init__(self, node: Node, counts: Counts | None = None, meters: Iterable[Meter] = ()) -> None:
-        """`counts` may have been given to the node's handlers before, to watch those too."""
+        """`counts` may already observe the handlers of the node."""
         self._node, self.counts, self._meters = node, counts or Counts(), tuple(meters)
-        self._tellers: list[Callable[[], Iterable[Family]]] = []
+        self._readers: list[Callable[[], Iterable[MetricFamily]]] = []
         self.others: list[ProcessMetric] = []
-        """What other parts of the process count."""
+        """Metrics that other parts of the process keep."""
         self._process = CollectorRegistry()
         ProcessCollector(registry=self._process)
         GCCollector(registry=self._process)
@@ -87,19 +87,19 @@ class Metrics:
     def start(self) -> None:
         """Begin to count."""
         self._node.engine.watch(self.counts.look)
-        self._tellers = [meter(self._node, self.counts) for meter in self._meters]
+        self._readers = [meter(self._node, self.counts) for meter in self._meters]
 
     def stop(self) -> None:
-        """Count no more."""
+        """Stop counting."""
         self._node.engine.unwatch(self.counts.look)
 
     async def text(self, tenant: str | None = None) -> bytes:
-        """All metrics, or those of one tenant, of which no other's can be guessed."""
+        """All metrics, or those of one tenant, which reveal nothing of other tenants."""
         looked = await self._look(self.counts.tenants if tenant is None else [tenant])
         own = _text(self._families(looked, tenant))
         return own if tenant is not None else own + generate_latest(self._process)
 
-    async def _look(self, tenants: Iterable[str]) -> Looked:
+    async def _look(self, tenants: Iterable[str]) -> StoredCounts:
         store = self._node.engine.store
         lag = {relay.destination.name: await relay.lag() for relay in self._node.relays}
         dead = {
@@ -109,46 +109,48 @@ class Metrics:
         asks = {
             name: len(await store.asks.page(AskQuery(name, limit=MOST_COUNTED))) for name in sorted(tenants)
         }
-        return Looked(lag, dead, asks)
+        return StoredCounts(lag, dead, asks)
 
-    def _families(self, looked: Looked, tenant: str | None) -> Iterator[Metric]:
+    def _families(self, looked: StoredCounts, tenant: str | None) -> Iterator[Metric]:
         counts = self.counts
         yield from _filled(
             (
-                Family(
+                MetricFamily(
                     "counter",
                     "transitions",
                     "Transitions by pair of states.",
                     PAIR,
                     counts.transitions.values,
                 ),
-                Family(
+                MetricFamily(
                     "histogram", "state_seconds", "Time in a state that was left.", STATE, counts.stays.values
                 ),
-                Family(
-                    "counter", "asks_opened", "Questions put to people.", STATE, counts.asks_opened.values
-                ),
-                Family(
+                MetricFamily("counter", "asks_opened", "Asks opened.", STATE, counts.asks_opened.values),
+                MetricFamily(
                     "counter",
                     "asks_closed",
-                    "Questions closed, by what did.",
+                    "Asks closed, by the event that closed them.",
                     EVENT,
                     counts.asks_closed.values,
                 ),
-                Family("gauge", "work_in_flight", "Attempts under way.", HANDLER, counts.in_flight.values),
-                Family(
+                MetricFamily(
+                    "gauge", "work_in_flight", "Running attempts.", HANDLER, counts.in_flight.values
+                ),
+                MetricFamily(
                     "histogram", "work_seconds", "Time an attempt took.", HANDLER, counts.durations.values
                 ),
-                Family("counter", "work_outcomes", "How attempts ended.", OUTCOME, counts.outcomes.values),
-                Family(
+                MetricFamily(
+                    "counter", "work_outcomes", "How attempts ended.", OUTCOME, counts.outcomes.values
+                ),
+                MetricFamily(
                     "counter", "work_retries", "Attempts after the first.", HANDLER, counts.retries.values
                 ),
-                *(family for tell in self._tellers for family in tell()),
+                *(family for read in self._readers for family in read()),
             ),
             tenant,
         )
         asks = GaugeMetricFamily(
-            "headway_asks_open", f"Open questions, counted up to {MOST_COUNTED}.", labels=("tenant",)
+            "headway_asks_open", f"Open asks, counted up to {MOST_COUNTED}.", labels=("tenant",)
         )
         for name, number in looked.asks.items():
             asks.add_metric((name,), number)
@@ -156,7 +158,7 @@ class Metrics:
         if tenant is None:
             yield from self._of_the_node(looked)
 
-    def _of_the_node(self, looked: Looked) -> Iterator[Metric]:
+    def _of_the_node(self, looked: StoredCounts) -> Iterator[Metric]:
         yield from self._of_the_engine()
         yield from self._of_the_worker()
         for each in self.others:
@@ -181,7 +183,7 @@ class Metrics:
                 deliveries.add_metric((relay.destination.name, result), relay.tally[result])
         yield deliveries
         services = CounterMetricFamily(
-            "headway_service", "What services have done.", labels=("service", "what")
+            "headway_service", "Actions of background services.", labels=("service", "what")
         )
         for service in (getattr(self._node, name) for name in SERVICES):
             for what, number in sorted(service.tally.items()):
@@ -190,14 +192,14 @@ class Metrics:
 
     def _of_the_engine(self) -> Iterator[Metric]:
         tally = self._node.engine.tally
-        yield CounterMetricFamily("headway_calls", "Calls that went through.", value=tally["transitions"])
-        yield CounterMetricFamily("headway_refused", "Calls that were refused.", value=tally["refused"])
+        yield CounterMetricFamily("headway_calls", "Accepted calls.", value=tally["transitions"])
+        yield CounterMetricFamily("headway_refused", "Refused calls.", value=tally["refused"])
         yield CounterMetricFamily(
             "headway_requests_replayed",
-            "Repeats of a request that got its first answer.",
+            "Repeated requests that got the stored answer.",
             value=tally["replayed"],
         )
-        errors = CounterMetricFamily("headway_call_errors", "Calls that failed.", labels=("error",))
+        errors = CounterMetricFamily("headway_call_errors", "Failed calls.", labels=("error",))
         unknown = tally.total() - sum(tally[name] for name in ("transitions", "refused", "replayed"))
         for name in sorted(KNOWN_ERRORS & tally.keys()):
             errors.add_metric((name,), tally[name])
@@ -209,22 +211,20 @@ class Metrics:
         worker = self._node.worker
         if worker is None:
             return
-        yield GaugeMetricFamily("headway_worker_running", "Attempts under way.", value=worker.running)
-        attempts = CounterMetricFamily(
-            "headway_worker_attempts", "Attempts by what became of them.", labels=("what",)
-        )
+        yield GaugeMetricFamily("headway_worker_running", "Running attempts.", value=worker.running)
+        attempts = CounterMetricFamily("headway_worker_attempts", "Attempts by result.", labels=("what",))
         for what, number in sorted(worker.tally.items()):
             attempts.add_metric((what,), number)
         yield attempts
 
 
-def text_of(families: Iterable[Family], tenant: str) -> bytes:
-    """What some metrics say of one tenant."""
+def text_of(families: Iterable[MetricFamily], tenant: str) -> bytes:
+    """Metrics of one tenant in the text format of Prometheus."""
     return _text(_filled(families, tenant))
 
 
-class Families(Collector):
-    """Metrics that are ready to be told."""
+class ReadyMetrics(Collector):
+    """Metrics with all their values, for the registry."""
 
     def __init__(self, families: Sequence[Metric]) -> None:
         self._families = families
@@ -240,12 +240,12 @@ def _values(series: Series) -> tuple[str, ...]:
 
 def _text(metrics: Iterable[Metric]) -> bytes:
     registry = CollectorRegistry()
-    registry.register(Families(list(metrics)))
+    registry.register(ReadyMetrics(list(metrics)))
     return generate_latest(registry)
 
 
-def _filled(families: Iterable[Family], tenant: str | None) -> Iterator[Metric]:
-    """The metrics with all their series, or with those of one tenant."""
+def _filled(families: Iterable[MetricFamily], tenant: str | None) -> Iterator[Metric]:
+    """Metrics with all their series, or with those of one tenant."""
     for family in families:
         metric = KINDS[family.kind](f"headway_{family.name}", family.about, labels=("tenant", *family.labels))
         for series, value in sorted(family.values.items(), key=_order):

@@ -1,4 +1,4 @@
-"""Traces across calls, work and deliveries: spans for OpenTelemetry, linked by what stands in the rows."""
+"""Traces across calls, work and deliveries: OpenTelemetry spans, linked by the trace stored in rows."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ class Tracing:
 
     @classmethod
     def to(cls, collector: str, *, service: str = "headway") -> Tracing:
-        """To a collector that speaks OTLP over HTTP at a base URL."""
+        """Tracing that sends to a collector (OTLP over HTTP) at a base URL."""
         return cls(OTLPSpanExporter(endpoint=f"{collector.rstrip('/')}/v1/traces"), service=service)
 
     def close(self) -> None:
-        """Send what is left."""
+        """Send the remaining spans."""
         self._provider.shutdown()
 
     def span(self, name: str, kind: SpanKind, parent: str | None, **attributes: Any) -> Span:
@@ -51,7 +51,7 @@ class Tracing:
         return span
 
     def begin(self, work: Work) -> End:
-        """An attempt at work begins: what its handler does belongs to its span."""
+        """Begin the span of an attempt; what its handler does belongs to this span."""
         attributes = {
             "headway.tenant": work.tenant,
             "headway.instance": work.instance,
@@ -69,7 +69,7 @@ class Tracing:
         return end
 
     def delivering(self, message: Message, destination: str) -> Span:
-        """The span of a delivery, which goes along with it."""
+        """The span of a delivery."""
         return self.span(
             f"deliver {message.name}",
             SpanKind.PRODUCER,
@@ -85,14 +85,14 @@ class Tracing:
     def watch(self, destination: Destination) -> Destination:
         """The same destination, with a span for each delivery."""
         return (
-            TracedInBulk(destination, self)
+            TracedBulkDestination(destination, self)
             if isinstance(destination, BulkDestination)
-            else Traced(destination, self)
+            else TracedDestination(destination, self)
         )
 
 
-class Traced:
-    """A destination, each delivery to which is a span."""
+class TracedDestination:
+    """A destination that makes a span for each delivery."""
 
     def __init__(self, destination: Destination, tracing: Tracing) -> None:
         self.destination, self._tracing = destination, tracing
@@ -115,8 +115,8 @@ class Traced:
         await self.destination.close()
 
 
-class TracedInBulk(Traced):
-    """A destination that takes many messages at once, each of which is a span."""
+class TracedBulkDestination(TracedDestination):
+    """A destination for many messages at once that makes a span for each message."""
 
     async def deliver_all(self, messages: Iterable[Message], report: DeliveryReport) -> None:
         """Hand messages over, as the destination does."""
@@ -171,7 +171,7 @@ class TracedCalls:
 
 
 def parent_of(span: Span) -> str:
-    """The `traceparent` by which others go on under a span."""
+    """The `traceparent` of a span, for its children."""
     context = span.get_span_context()
     return f"00-{context.trace_id:032x}-{context.span_id:016x}-{context.trace_flags:02x}"
 
@@ -195,7 +195,7 @@ def _judge_attempt(span: Span, outcome: object) -> None:
 
 
 def _failed(span: Span, error: BaseException) -> None:
-    """The class alone: what an error says may hold what nobody should read."""
+    """Records the class of an error only: its text may hold private data."""
     span.set_attribute("error.type", type(error).__name__)
     if not isinstance(error, asyncio.CancelledError):
         span.set_status(Status(StatusCode.ERROR, type(error).__name__))

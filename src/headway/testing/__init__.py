@@ -1,11 +1,25 @@
-"""What a team tests its charts and lives with: a clock that stands still, journeys, a node in a test.
+"""Tools to test charts and lifecycles with: a clock that stands still, journeys, a node in a test.
 
-Random walks need hypothesis and stand apart, in `headway.testing.strategies`.
+`walks` is imported when it is first used, as it needs hypothesis: `pip install "headway[testing]"`.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from headway.testing.clock import FakeClock
 from headway.testing.harness import Harness
 from headway.testing.journey import Journey
 from headway.testing.paths import Leg, assert_path, covering_paths
 
-__all__ = ["FakeClock", "Harness", "Journey", "Leg", "assert_path", "covering_paths"]
+if TYPE_CHECKING:
+    from headway.testing.strategies import walks
+
+__all__ = ["FakeClock", "Harness", "Journey", "Leg", "assert_path", "covering_paths", "walks"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import `walks`; raises ModuleNotFoundError without hypothesis."""
+    if name != "walks":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    from headway.testing.strategies import walks  # noqa: PLC0415 - hypothesis may be absent
+
+    return walks

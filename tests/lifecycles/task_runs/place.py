@@ -14,9 +14,9 @@ from headway.api.access import Access
 from headway.api.app import Front, application
 from headway.api.server import serving
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.desk import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import Runners
+from headway.lifecycles.task_runs.runs import TaskRuns
 from headway.node import Node
 from headway.statechart.authoring.statechart import Statechart
 from tests.api.serving import UNHURRIED, client_of

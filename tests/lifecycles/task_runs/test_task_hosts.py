@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from headway.lifecycles.task_runs.chart import TaskRun
-from headway.lifecycles.task_runs.desk import TaskRuns
+from headway.lifecycles.task_runs.runs import TaskRuns
 from headway.store.queries import InstanceQuery
 from tests.docs.pages import ROOT
 from tests.lifecycles.supervision.serving import noted

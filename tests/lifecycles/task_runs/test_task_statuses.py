@@ -192,7 +192,7 @@ async def test_stop_is_answered_with_what_it_has_led_to(office: Office, kind: st
 
 def test_the_ends_that_a_stop_can_lead_to_are_statuses() -> None:
     """Each is an outermost state of its chart."""
-    from headway.lifecycles.task_runs.desk import ENDS  # noqa: PLC0415 - what is tested
+    from headway.lifecycles.task_runs.runs import ENDS  # noqa: PLC0415 - what is tested
 
     for chart, ends in ENDS.items():
         assert chart in {TaskRun, WorkflowRun}

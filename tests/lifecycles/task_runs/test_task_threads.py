@@ -72,7 +72,7 @@ async def test_a_thread_that_hangs_keeps_its_place_and_no_one_elses(database: st
 
 HANGS = """
 import asyncio, sys, threading
-from headway.lifecycles.task_runs.desk import TaskRuns
+from headway.lifecycles.task_runs.runs import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import Runner, Runners
 

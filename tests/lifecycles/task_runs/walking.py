@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from headway.engine.tenant import Tenant
-from headway.lifecycles.task_runs.desk import TaskRuns
 from headway.lifecycles.task_runs.lifecycle import task_runs
 from headway.lifecycles.task_runs.runners import ProcessTask, Runner, Runners
+from headway.lifecycles.task_runs.runs import TaskRuns
 from headway.node import Node
 
 RUN, STRIDE = "r", 2

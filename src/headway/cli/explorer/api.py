@@ -10,15 +10,21 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from headway.cli.explorer.charts import Charts, UnknownChartError, details, summary
+from headway.cli.charts import FORMS, written
+from headway.cli.explorer.charts import ChartNotFoundError, ShownCharts, details, summary
 from headway.cli.explorer.guard import problem
-from headway.cli.explorer.session import LostSessionError, Moment, Session, Sessions, begin, first_facts
+from headway.cli.explorer.session import (
+    ExplorerSession,
+    ExplorerSessions,
+    LostSessionError,
+    SessionStep,
+    begin,
+    first_facts,
+)
 from headway.cli.explorer.view import first_context, refusal_view, session_view
-from headway.cli.formats import FORMS, written
 from headway.clock import Clock, milliseconds
 from headway.codec import Value, decode, encode
-from headway.drawing import GraphvizMissing
-from headway.errors import HeadwayError, InputError, UnboundError
+from headway.errors import GraphvizMissingError, HeadwayError, InputError, UnboundError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     SYSTEM,
@@ -37,7 +43,7 @@ LONGEST_NAME = 200
 Body = TypeVar("Body", bound=Value)
 
 
-class TooLargeError(HeadwayError):
+class BodyTooLargeError(HeadwayError):
     """The body is longer than anything the page sends."""
 
 
@@ -53,7 +59,7 @@ class NewSession(Value):
     facts: dict[str, Any] | None = None
 
 
-class SendEvent(Value):
+class EventBody(Value):
     """Send an event as somebody; `ref` names the ask it answers."""
 
     event: str
@@ -96,14 +102,14 @@ class SetFacts(Value):
 
 
 async def body_of(request: Request, kind: type[Body]) -> Body:
-    """The checked body of a request; raises NotJsonError, TooLargeError or InputError."""
+    """The checked body of a request; raises NotJsonError, BodyTooLargeError or InputError."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise NotJsonError("send JSON, with the header Content-Type: application/json")
     content = bytearray()
     async for chunk in request.stream():
         content += chunk
         if len(content) > LARGEST_BODY:
-            raise TooLargeError(f"a body has at most {LARGEST_BODY // 1024} KB")
+            raise BodyTooLargeError(f"a body has at most {LARGEST_BODY // 1024} KB")
     return decode(kind, bytes(content))
 
 
@@ -117,17 +123,17 @@ def checked_name(name: str) -> str:
 COOKIE = "headway_browser"
 STATUS: dict[type[HeadwayError], tuple[int, str]] = {
     HeadwayError: (400, "input"),
-    UnknownChartError: (404, "chart"),
+    ChartNotFoundError: (404, "chart"),
     LostSessionError: (404, "session"),
-    TooLargeError: (413, "size"),
+    BodyTooLargeError: (413, "size"),
     NotJsonError: (415, "media-type"),
     UnboundError: (422, "unbound"),
-    GraphvizMissing: (503, "graphviz"),
+    GraphvizMissingError: (503, "graphviz"),
 }
 """How each error is told; one not named here is told as its parent."""
 
 Handler = Callable[[Request], Awaitable[Response]]
-Act = Callable[[Session, Request], Awaitable[Refusal | None]]
+Act = Callable[[ExplorerSession, Request], Awaitable[Refusal | None]]
 
 
 async def tell_error(_request: Request, error: Exception) -> Response:
@@ -139,7 +145,7 @@ async def tell_error(_request: Request, error: Exception) -> Response:
 class Api:
     """The handlers of all routes under /api."""
 
-    def __init__(self, charts: Charts, sessions: Sessions, clock: Clock) -> None:
+    def __init__(self, charts: ShownCharts, sessions: ExplorerSessions, clock: Clock) -> None:
         self.charts, self.sessions, self.clock = charts, sessions, clock
 
     def routes(self) -> list[Route]:
@@ -202,10 +208,10 @@ class Api:
         facts = first_facts(shown.chart.model.facts) | (wanted.facts or {})
         context = first_context(shown.chart) if wanted.context is None else wanted.context
         first = begin(shown.chart, self.clock.now().replace(microsecond=0), context, facts)
-        if not isinstance(first, Moment):
+        if not isinstance(first, SessionStep):
             return answer({"refusal": refusal_view(first), "session": None}, 409)
         browser = browser_of(request)
-        session = Session(shown.slug, shown.chart, first, browser=browser, facts=facts)
+        session = ExplorerSession(shown.slug, shown.chart, first, browser=browser, facts=facts)
         self.sessions.add(session)
         return with_cookie(answer({"refusal": None, "session": session_view(session)}, 201), browser)
 
@@ -218,7 +224,7 @@ class Api:
         self.sessions.drop(self._session(request))
         return Response(status_code=204)
 
-    def _session(self, request: Request) -> Session:
+    def _session(self, request: Request) -> ExplorerSession:
         return self.sessions.get(request.path_params["session"], request.cookies.get(COOKIE))
 
     def _act(self, act: Act) -> Handler:
@@ -233,15 +239,15 @@ class Api:
         return handle
 
 
-async def send(session: Session, request: Request) -> Refusal | None:
+async def send(session: ExplorerSession, request: Request) -> Refusal | None:
     """An event, as somebody."""
-    sent = await body_of(request, SendEvent)
+    sent = await body_of(request, EventBody)
     checked_name(sent.by.id)
     event = Event(checked_name(sent.event), sent.data, by=sent.by, ref=sent.ref, reason=sent.reason)
     return session.send(event)
 
 
-async def pass_time(session: Session, request: Request) -> Refusal | None:
+async def pass_time(session: ExplorerSession, request: Request) -> Refusal | None:
     """A while, or until a timer is due."""
     wanted = await body_of(request, PassTime)
     if (wanted.by is None) == (wanted.timer is None):
@@ -258,7 +264,7 @@ async def pass_time(session: Session, request: Request) -> Refusal | None:
     return session.pass_time(session.after(duration))
 
 
-async def finish_work(session: Session, request: Request) -> Refusal | None:
+async def finish_work(session: ExplorerSession, request: Request) -> Refusal | None:
     """What a worker would report; an attempt that starts later lets time pass first."""
     told = await body_of(request, FinishWork)
     work = _open_work(session, told.work)
@@ -275,25 +281,25 @@ async def finish_work(session: Session, request: Request) -> Refusal | None:
     return session.send(outcomes[told.outcome]())
 
 
-async def change_child(session: Session, request: Request) -> Refusal | None:
+async def change_child(session: ExplorerSession, request: Request) -> Refusal | None:
     """What a child would report."""
     told = await body_of(request, ChangeChild)
     return session.send(child_changed("child", told.before, told.after, told.errors))
 
 
-async def set_facts(session: Session, request: Request) -> Refusal | None:
+async def set_facts(session: ExplorerSession, request: Request) -> Refusal | None:
     """What guards get to know from now on."""
     session.facts = (await body_of(request, SetFacts)).facts
     return None
 
 
-async def go_back(session: Session, _request: Request) -> Refusal | None:
+async def go_back(session: ExplorerSession, _request: Request) -> Refusal | None:
     """Undo the last step."""
     session.go_back()
     return None
 
 
-def _open_work(session: Session, name: str) -> OpenWork:
+def _open_work(session: ExplorerSession, name: str) -> OpenWork:
     found = next((work for work in session.snapshot.work.values() if work.id == name), None)
     if found is None:
         raise InputError(f"the work {name} is no longer open")

@@ -15,23 +15,23 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headway.cli.catalogue import Found
 from headway.cli.explorer.api import Api, browser_of, tell_error, with_cookie
-from headway.cli.explorer.charts import Charts
+from headway.cli.explorer.charts import ShownCharts
 from headway.cli.explorer.guard import Guard, problem
 from headway.cli.explorer.page import STATIC, page
-from headway.cli.explorer.session import Sessions
-from headway.cli.sockets import address_of, listen
+from headway.cli.explorer.session import ExplorerSessions
+from headway.cli.lifecycles import NamedChart
+from headway.cli.serve import address_of, listen
 from headway.clock import Clock, SystemClock
 from headway.errors import HeadwayError
 
 SMALL = 20
 
 
-def explorer(found: Iterable[Found], hosts: Iterable[str] = (), clock: Clock | None = None) -> Starlette:
+def explorer(found: Iterable[NamedChart], hosts: Iterable[str] = (), clock: Clock | None = None) -> Starlette:
     """The application that shows these charts, to callers of loopback and of these host names."""
-    charts = Charts(found)
-    api = Api(charts, Sessions(), clock or SystemClock())
+    charts = ShownCharts(found)
+    api = Api(charts, ExplorerSessions(), clock or SystemClock())
 
     async def first(_request: Request) -> Response:
         return RedirectResponse(f"/charts/{_welcoming(charts)}", 303)
@@ -54,7 +54,7 @@ def explorer(found: Iterable[Found], hosts: Iterable[str] = (), clock: Clock | N
     )
 
 
-def _welcoming(charts: Charts) -> str:
+def _welcoming(charts: ShownCharts) -> str:
     """The chart to begin with: one whose drawing is seen whole, and that asks a person if there is one."""
     small = [slug for slug, shown in charts.by_slug.items() if len(shown.chart.nodes) <= SMALL]
     asking = [slug for slug in small if any(state.ask for state in charts.get(slug).chart.model.states)]
@@ -70,7 +70,9 @@ async def _tell_fault(_request: Request, error: Exception) -> Response:
     return problem(500, "fault", f"{type(error).__name__}: {error}")
 
 
-def run(found: Iterable[Found], host: str, ports: Iterable[int], announce: Callable[[str], None]) -> None:
+def run(
+    found: Iterable[NamedChart], host: str, ports: Iterable[int], announce: Callable[[str], None]
+) -> None:
     """Serve on the first free port of these, announce the address, and return when interrupted."""
     listening = listen(host, ports)
     app = explorer(found, hosts=host_names(host))

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 
-from headway.cli.catalogue import Found
 from headway.cli.explorer.view import first_context, roles
-from headway.cli.promises import promises
+from headway.cli.lifecycles import NamedChart
+from headway.cli.presentation import promises
 from headway.codec import to_data
 from headway.drawing import Drawings
 from headway.errors import HeadwayError
@@ -18,7 +18,7 @@ from headway.statechart.chart import Chart
 from headway.statechart.check.check import check
 
 
-class UnknownChartError(HeadwayError):
+class ChartNotFoundError(HeadwayError):
     """No chart of this explorer has that name."""
 
 
@@ -30,10 +30,10 @@ class Shown(NamedTuple):
     chart: Chart
 
 
-class Charts:
+class ShownCharts:
     """The charts by slug, with the drawings and reports made of them so far."""
 
-    def __init__(self, found: Iterable[Found]) -> None:
+    def __init__(self, found: Iterable[NamedChart]) -> None:
         self.by_slug: dict[str, Shown] = {}
         for name, chart in found:
             slug = self._free(re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "chart")
@@ -42,14 +42,14 @@ class Charts:
         self._reports: dict[str, Any] = {}
 
     def get(self, slug: str) -> Shown:
-        """The chart of a slug; raises UnknownChartError."""
+        """The chart of a slug; raises ChartNotFoundError."""
         shown = self.by_slug.get(slug)
         if shown is None:
-            raise UnknownChartError(f"there is no chart {slug!r} here")
+            raise ChartNotFoundError(f"there is no chart {slug!r} here")
         return shown
 
     async def drawing(self, slug: str, highlight: frozenset[str]) -> bytes:
-        """The chart as SVG with states highlighted; raises GraphvizMissing."""
+        """The chart as SVG with states highlighted; raises GraphvizMissingError."""
         chart = self.get(slug).chart
         return await self._drawings.draw(chart, highlight=highlight.intersection(chart.nodes))
 

@@ -25,7 +25,7 @@ class LostSessionError(HeadwayError):
     """There is no such session, or it belongs to another browser."""
 
 
-class Moment(NamedTuple):
+class SessionStep(NamedTuple):
     """The instance after a step, the time of it, and what the step did."""
 
     snapshot: Snapshot
@@ -34,18 +34,18 @@ class Moment(NamedTuple):
     effects: tuple[Effect, ...] = ()
 
 
-class Session:
+class ExplorerSession:
     """One instance of a chart in one browser; it changes through `step` only."""
 
     def __init__(
-        self, slug: str, chart: Chart, first: Moment, *, browser: str, facts: Mapping[str, Any]
+        self, slug: str, chart: Chart, first: SessionStep, *, browser: str, facts: Mapping[str, Any]
     ) -> None:
         self.id = token_urlsafe(12)
         self.slug, self.chart, self.browser, self.facts = slug, chart, browser, dict(facts)
-        self.moments: deque[Moment] = deque([first], MOST_MOMENTS)
+        self.moments: deque[SessionStep] = deque([first], MOST_MOMENTS)
 
     @property
-    def moment(self) -> Moment:
+    def moment(self) -> SessionStep:
         """Where the instance stands."""
         return self.moments[-1]
 
@@ -64,7 +64,7 @@ class Session:
         outcome = step(self.chart, self.snapshot, event, self.now, facts=self.facts)
         if not isinstance(outcome, Step):
             return outcome
-        self.moments.append(Moment(outcome.snapshot, self.now, outcome.history, outcome.effects))
+        self.moments.append(SessionStep(outcome.snapshot, self.now, outcome.history, outcome.effects))
         return None
 
     def pass_time(self, until: datetime) -> Refusal | None:
@@ -95,13 +95,15 @@ class Session:
 
     def _wait(self, until: datetime) -> None:
         if until > self.now:
-            self.moments.append(Moment(self.snapshot, until))
+            self.moments.append(SessionStep(self.snapshot, until))
 
 
-def begin(chart: Chart, now: datetime, context: object, facts: Mapping[str, Any]) -> Moment | Refusal:
+def begin(chart: Chart, now: datetime, context: object, facts: Mapping[str, Any]) -> SessionStep | Refusal:
     """The first moment of an instance; raises what `start` raises."""
     first = start(chart, f"{chart.name.lower()}-1", now=now, context=context, facts=facts)
-    return Moment(first.snapshot, now, first.history, first.effects) if isinstance(first, Step) else first
+    return (
+        SessionStep(first.snapshot, now, first.history, first.effects) if isinstance(first, Step) else first
+    )
 
 
 def first_facts(facts: tuple[Fact, ...]) -> dict[str, Any]:
@@ -110,20 +112,20 @@ def first_facts(facts: tuple[Fact, ...]) -> dict[str, Any]:
     return {fact.name: unsaid.get(fact.kind, 0) if fact.example is None else fact.example for fact in facts}
 
 
-class Sessions:
+class ExplorerSessions:
     """The sessions of all browsers; beyond the limit the one not used for longest is dropped."""
 
     def __init__(self, most: int = MOST_SESSIONS) -> None:
         self.most = most
-        self._kept: OrderedDict[str, Session] = OrderedDict()
+        self._kept: OrderedDict[str, ExplorerSession] = OrderedDict()
 
-    def add(self, session: Session) -> None:
+    def add(self, session: ExplorerSession) -> None:
         """Keep a session."""
         self._kept[session.id] = session
         while len(self._kept) > self.most:
             self._kept.popitem(last=False)
 
-    def get(self, name: str, browser: str | None) -> Session:
+    def get(self, name: str, browser: str | None) -> ExplorerSession:
         """The session of this browser; raises LostSessionError."""
         session = self._kept.get(name)
         if session is None or session.browser != browser:
@@ -131,7 +133,7 @@ class Sessions:
         self._kept.move_to_end(name)
         return session
 
-    def drop(self, session: Session) -> None:
+    def drop(self, session: ExplorerSession) -> None:
         """Forget a session."""
         self._kept.pop(session.id, None)
 

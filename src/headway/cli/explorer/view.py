@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headway.cli.explorer.session import Session
+from headway.cli.explorer.session import ExplorerSession
 from headway.clock import spell
 from headway.codec import to_data
 from headway.statechart.chart import Chart, all_actions
@@ -94,7 +94,7 @@ _BY_TYPE: dict[str, Callable[[Schema, Schema, int], Any]] = {
 MOST_ROWS = 200
 
 
-def session_view(session: Session) -> dict[str, Any]:
+def session_view(session: ExplorerSession) -> dict[str, Any]:
     """All that the page shows of a session."""
     snapshot, now = session.snapshot, session.now
     why = explain(session.chart, snapshot, now, facts=session.facts)
@@ -162,7 +162,7 @@ def first_context(chart: Chart) -> Any:
     return example(chart.context_type.schema()) if chart.context_type else {}
 
 
-def _events(session: Session, why: Why) -> list[dict[str, Any]]:
+def _events(session: ExplorerSession, why: Why) -> list[dict[str, Any]]:
     """What can be sent now, once for each name."""
     found: dict[str, dict[str, Any]] = {}
     for way in why.ways:
@@ -175,7 +175,7 @@ def _events(session: Session, why: Why) -> list[dict[str, Any]]:
     return list(found.values())
 
 
-def _event(session: Session, event: str) -> dict[str, Any]:
+def _event(session: ExplorerSession, event: str) -> dict[str, Any]:
     """The empty entry of an event; the answer to an ask names the ask."""
     kind, _, state = event.partition(".")
     ask = session.snapshot.asks.get(state) if kind == "answer" else None
@@ -219,7 +219,7 @@ def _first_value(chart: Chart, name: str) -> Any:
     return example(chart.types[name].schema()) if name in chart.types else None
 
 
-def _timers(session: Session) -> list[dict[str, Any]]:
+def _timers(session: ExplorerSession) -> list[dict[str, Any]]:
     timers = sorted(session.snapshot.timers.items(), key=lambda item: (item[1].due, item[0]))
     return [
         {
@@ -238,7 +238,7 @@ def until(moment: datetime, now: datetime) -> str:
     return spell(max(round((moment - now).total_seconds() * 1_000), 0))
 
 
-def _work(session: Session) -> list[dict[str, Any]]:
+def _work(session: ExplorerSession) -> list[dict[str, Any]]:
     shown = []
     for state, work in session.snapshot.work.items():
         run = session.chart.nodes[state].model.run
@@ -260,7 +260,7 @@ def _codes(run: Run) -> list[str]:
     return list(dict.fromkeys([*named, run.timeout_code, run.lost_code]))
 
 
-def _children(session: Session) -> dict[str, Any] | None:
+def _children(session: ExplorerSession) -> dict[str, Any] | None:
     """The counts of children by status, for charts that have any."""
     spawns = [action.chart for action in all_actions(session.chart.model) if isinstance(action, Spawn)]
     if not spawns and not session.snapshot.children:

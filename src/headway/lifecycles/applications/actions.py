@@ -14,8 +14,7 @@ from headway.clock import time_text
 from headway.lifecycles.applications.error_codes import ALL
 from headway.lifecycles.applications.quality import judge
 from headway.lifecycles.applications.signals import code_of, next_engine
-from headway.statechart import model
-from headway.statechart.step.retry import delay
+from headway.statechart import delay, model
 
 Action = Callable[[View], Mapping[str, Any]]
 BACKOFF = model.Retry(base=1_000, factor=2, cap=10_000, jitter=0.3)

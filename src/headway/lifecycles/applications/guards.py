@@ -7,7 +7,7 @@ from collections.abc import Collection
 from headway import No, View
 from headway.lifecycles.applications.error_codes import LOST, NOT_SENT
 from headway.lifecycles.applications.signals import ENGINES, RECOVERABLE, SIGNALS, next_engine, retries_on
-from headway.statechart.model import Fact
+from headway.statechart import Fact
 
 FACTS = (
     Fact(

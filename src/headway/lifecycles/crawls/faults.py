@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from headway.statechart.model import Retry
+from headway.statechart import model
 
 Kind = Literal["transient", "permanent", "anti_bot"]
 
@@ -49,10 +49,10 @@ CLASSES: dict[str, tuple[Kind, str]] = {
 }
 
 MOST_ATTEMPTS = 7
-POLICIES: dict[Kind, Retry] = {
-    "transient": Retry(times=MOST_ATTEMPTS - 1, base=2_000, factor=2.0, cap=60_000, jitter=0.25),
-    "anti_bot": Retry(times=MOST_ATTEMPTS - 1, base=10_000, factor=2.0, cap=600_000, jitter=0.25),
-    "permanent": Retry(times=0),
+POLICIES: dict[Kind, model.Retry] = {
+    "transient": model.Retry(times=MOST_ATTEMPTS - 1, base=2_000, factor=2.0, cap=60_000, jitter=0.25),
+    "anti_bot": model.Retry(times=MOST_ATTEMPTS - 1, base=10_000, factor=2.0, cap=600_000, jitter=0.25),
+    "permanent": model.Retry(times=0),
 }
 
 

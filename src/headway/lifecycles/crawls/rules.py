@@ -12,8 +12,7 @@ from headway.actions import count, put
 from headway.clock import time_text
 from headway.lifecycles.crawls.faults import MOST_ATTEMPTS, POLICIES, Kind, classed
 from headway.lifecycles.crawls.record import AMOUNTS
-from headway.statechart import model
-from headway.statechart.step.retry import delay
+from headway.statechart import delay, model
 
 BEAT = 10
 """Every so many seconds a worker shows that it lives."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from random import Random
 
-from headway.engine.service import Service
-from headway.engine.tenant import Tenant
+from headway import person
 from headway.errors import EngineError
 from headway.lifecycles.demo.chart import Purchase
-from headway.statechart.snapshot import person
+from headway.node import Service, Tenant
 
 ITEMS = ("chair", "laptop", "lamp", "book", "monitor", "keyboard", "desk", "headset", "plant", "train ticket")
 PEOPLE = ("ann", "ben", "cleo", "dan", "eve")

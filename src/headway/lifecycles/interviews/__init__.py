@@ -1,1 +1,5 @@
-"""Interviews: from a request over the plan and the live session to the approved assessment."""
+"""Interviews: the request, the plan, the live session and the approved assessment."""
+
+from headway.lifecycles.interviews.chart import Interview
+
+__all__ = ["Interview"]

@@ -94,7 +94,7 @@ from headway.lifecycles.supervision.worker_rules import (
     tell_up,
     until_next_third,
 )
-from headway.statechart.check.invariants import Explored
+from headway.statechart import Explored
 
 SUPERVISOR = ("supervisor", "admin", "system")
 WORKER = ("worker", "system")

@@ -9,9 +9,8 @@ from weakref import WeakKeyDictionary
 from headway import Event, Snapshot
 from headway.codec import decode
 from headway.lifecycles.supervision.chart import Job, Worker
-from headway.node import Node
-from headway.store.unit import Changes
-from headway.telemetry.counts import LONG_SECONDS, OTHER, Counts, Distributions, Family, Series, Totals
+from headway.node import Changes, Node
+from headway.telemetry import LONG_SECONDS, OTHER, Counts, Distributions, MetricFamily, Series, Totals
 
 MACHINES = {Worker.chart.name: "worker", Job.chart.name: "job"}
 RUNNING = "RUNNING"
@@ -63,18 +62,24 @@ class Meters:
         if place.startswith(PATHS):
             self._lookups.add((self._counts.tenant(tenant), "hit" if is_hit else "miss"))
 
-    def families(self) -> list[Family]:
+    def families(self) -> list[MetricFamily]:
         """The metrics of all tenants."""
         return [
             family._replace(name=f"supervision_{family.name}")
             for family in (
-                Family(
+                MetricFamily(
                     "counter", "transitions", "Changes of state, by their pair.", PAIR, self._transitions()
                 ),
-                Family("histogram", "state_seconds", "Time in a state.", STATE, self._times.values),
-                Family("counter", "failed_transitions", "Events refused.", REFUSED, self._refused.values),
-                Family("counter", "idempotency_lookups", "Requests with ids.", RESULT, self._lookups.values),
-                Family("gauge", "idempotency_hit_ratio", "The share of known ids.", (), self._hit_ratios()),
+                MetricFamily("histogram", "state_seconds", "Time in a state.", STATE, self._times.values),
+                MetricFamily(
+                    "counter", "failed_transitions", "Events refused.", REFUSED, self._refused.values
+                ),
+                MetricFamily(
+                    "counter", "idempotency_lookups", "Requests with ids.", RESULT, self._lookups.values
+                ),
+                MetricFamily(
+                    "gauge", "idempotency_hit_ratio", "The share of known ids.", (), self._hit_ratios()
+                ),
             )
         ]
 
@@ -118,6 +123,6 @@ def _is_callers(event: Event) -> bool:
     return event.ref is None and event.by.kind != "system"
 
 
-def meter(node: Node, counts: Counts) -> Callable[[], Iterable[Family]]:
+def meter(node: Node, counts: Counts) -> Callable[[], Iterable[MetricFamily]]:
     """What a service is given to tell the metrics of supervision among its own."""
     return meters_of(node, counts).families

@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Self
 
 from headway.codec import decode, encode
-from headway.worker.outcomes import Fail
+from headway.worker import Fail
 
 LARGEST_LINE = 1_000_000
 GO_ON: dict[str, Any] = {}

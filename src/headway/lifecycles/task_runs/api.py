@@ -10,22 +10,34 @@ from fastapi import Depends, Path, Query
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
-from headway.api.answers import json_response
-from headway.api.bodies import RequestBody, RequestKey, ResponseBody
-from headway.api.call import PER_PAGE, Cursor, Here, Keyed, Limit, RequestId, Who, needs
-from headway.api.cursors import cursor_place, cursor_text, paged
-from headway.api.problems import problem_of
-from headway.api.route import Router
+from headway import Statechart
 from headway.codec import Meta, as_dict
-from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
-from headway.engine.orders import Receipt
-from headway.engine.requests import Request as KeyedRequest
 from headway.errors import RefusedError
+from headway.http import (
+    PER_PAGE,
+    Cursor,
+    Here,
+    Keyed,
+    KeyedRequest,
+    Limit,
+    RequestBody,
+    RequestId,
+    RequestKey,
+    ResponseBody,
+    Router,
+    Who,
+    cursor_place,
+    cursor_text,
+    json_response,
+    needs,
+    paged,
+    problem_of,
+)
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.desk import MOST_NODES, Standing, Task, TaskRuns
+from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
 from headway.lifecycles.task_runs.runners import Runners
-from headway.lifecycles.task_runs.shown import process_shown, run_shown, workflow_shown
-from headway.statechart.authoring.statechart import Statechart
+from headway.lifecycles.task_runs.runs import MOST_NODES, RunState, Task, TaskRuns
+from headway.node import LONGEST_NAME, LONGEST_NEW_NAME, Receipt
 
 router = Router(tags=["task runs"])
 
@@ -397,11 +409,11 @@ def _part_id(keyed: KeyedRequest | None) -> str | None:
 
 async def _page(
     desk: TaskRuns, chart: type[Statechart], *, cursor: str | None, limit: int, **wanted: str | None
-) -> tuple[Sequence[Standing], str | None]:
+) -> tuple[Sequence[RunState], str | None]:
     name = chart.chart.name
     after = None if cursor is None else cursor_place(name, str, cursor)
 
-    async def read(count: int) -> Sequence[Standing]:
+    async def read(count: int) -> Sequence[RunState]:
         return await desk.list(chart, after=after, limit=count, **wanted)
 
     return await paged(read, limit, lambda each: cursor_text(name, each.snapshot.instance))

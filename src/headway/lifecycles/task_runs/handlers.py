@@ -19,8 +19,7 @@ from headway.lifecycles.task_runs.runners import (
     TransientError,
     process_data,
 )
-from headway.worker import Fail, Handlers, Work
-from headway.worker.outcomes import failure
+from headway.worker import Fail, Handlers, Work, failure
 
 Result = dict[str, Any] | Fail
 Calling = Callable[[Runners, Work], Awaitable[Result]]

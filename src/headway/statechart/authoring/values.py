@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, from_data, is_json, to_data
-from headway.errors import InputError, Problem, shown
+from headway.errors import DefinitionProblem, InputError, shown
 from headway.statechart import model
 from headway.statechart.authoring.declarations import Declaration, Duration, Function, Line, Making, several
 from headway.statechart.types import DataType
@@ -22,14 +22,14 @@ class Values:
     """Reads values, keeping the functions and types they name, and the problems found."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[DefinitionProblem] = []
         self.functions: dict[str, Function] = {}
         self.types: dict[str, DataType] = {}
         self.mistyped = False
 
     def problem(self, message: str, line: Line) -> None:
         """One thing that is wrong."""
-        self.problems.append(Problem(message, *line))
+        self.problems.append(DefinitionProblem(message, *line))
 
     def unknown_words(self, name: str, given: Iterable[str], known: Iterable[str], line: Line) -> None:
         """Keywords that mean nothing where they are written."""

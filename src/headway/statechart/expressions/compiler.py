@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import singledispatch
 from typing import Protocol
 
+from headway.errors import EvaluationError
 from headway.statechart.expressions.parser import (
     Call,
     Chain,
@@ -24,7 +25,6 @@ from headway.statechart.expressions.values import (
     BINARY,
     FUNCTIONS,
     UNARY,
-    EvaluationError,
     as_text,
     concat,
     item_at,

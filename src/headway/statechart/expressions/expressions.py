@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from headway.errors import EvaluationError, ExpressionError
 from headway.statechart.expressions.budget import spend, spend_parts
 from headway.statechart.expressions.compiler import Evaluator, Scope, compiled
 from headway.statechart.expressions.parser import (
@@ -31,12 +32,11 @@ from headway.statechart.expressions.parser import (
     parse_node,
     walk,
 )
-from headway.statechart.expressions.tokens import MAX_LENGTH, ExpressionError
+from headway.statechart.expressions.tokens import MAX_LENGTH
 from headway.statechart.expressions.values import (
     MAX_DEPTH,
     MAX_INTEGER,
     MAX_SIZE,
-    EvaluationError,
     as_text,
     inline_value,
     item_at,

@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from headway.statechart.expressions.tokens import ExpressionError, Token, tokens
+from headway.errors import ExpressionError
+from headway.statechart.expressions.tokens import Token, tokens
 
 MAX_NESTING: Final = 60
 

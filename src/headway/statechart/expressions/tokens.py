@@ -6,23 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from headway.errors import HeadwayError
-from headway.statechart.expressions.values import EvaluationError, as_number
+from headway.errors import EvaluationError, ExpressionError
+from headway.statechart.expressions.values import as_number
 
 MAX_LENGTH = 10_000
-_SHOWN = 80
 _LAST_CODE_POINT = 0x10FFFF
-
-
-class ExpressionError(HeadwayError):
-    """A text is not in the expression language; `position` says where it stops being so."""
-
-    def __init__(self, message: str, text: str, position: int) -> None:
-        self.message = message
-        self.text = text
-        self.position = position
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-        super().__init__(f"{message}, at character {position + 1} of {shown!r}")
 
 
 class Token(NamedTuple):

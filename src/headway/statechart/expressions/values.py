@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Final
 
 from headway.codec import DEEPEST
-from headway.errors import HeadwayError
+from headway.errors import EvaluationError
 from headway.statechart.expressions.budget import spend_parts, spend_text
 
 MAX_SIZE: Final = 100_000
@@ -24,16 +24,6 @@ MAX_INTEGER: Final = 2**53
 _SHOWN = 80
 _PLAIN_DIGITS = 21
 _PLAIN_ZEROS = -7
-
-
-class EvaluationError(HeadwayError):
-    """An expression has no value here; `text` is the expression, when it is known."""
-
-    def __init__(self, message: str, text: str = "") -> None:
-        self.message = message
-        self.text = text
-        shown = text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
-        super().__init__(f"{message} (in {shown!r})" if text else message)
 
 
 class _Work:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from headway.errors import Problem
+from headway.errors import DefinitionProblem
 from headway.statechart.scxml.xml import Element
 
 
@@ -17,13 +17,13 @@ class Rule(NamedTuple):
     either: str = ""
 
 
-class Problems(list[Problem]):
+class Problems(list[DefinitionProblem]):
     """What was found wrong so far; beyond the first hundred nothing is added."""
 
     def add(self, element: Element, message: str) -> None:
         """Note a problem at the line of an element."""
         if len(self) < MOST_PROBLEMS:
-            self.append(Problem(message, line=element.line))
+            self.append(DefinitionProblem(message, line=element.line))
 
 
 MOST_PROBLEMS = 100

@@ -7,12 +7,12 @@ from typing import Any, Literal, NamedTuple
 
 from headway.clock import spell
 from headway.codec import Value
+from headway.errors import ExpressionError
 from headway.statechart import model
 from headway.statechart.chart import Chart, all_actions
 from headway.statechart.drawings import labels
 from headway.statechart.expressions.parser import Literal as LiteralNode
 from headway.statechart.expressions.parser import Name, Path, parse_node, walk
-from headway.statechart.expressions.tokens import ExpressionError
 from headway.statechart.tree import HISTORY
 from headway.statechart.upgrade.renaming import Renaming
 from headway.statechart.validation.contents import field_names

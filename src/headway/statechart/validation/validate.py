@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 
-from headway.errors import Problem
+from headway.errors import DefinitionProblem
 from headway.statechart import model
 from headway.statechart.authoring.declarations import Line
 from headway.statechart.tree import HISTORY, comes_from_engine
@@ -27,7 +27,7 @@ NOWHERE = Line()
 
 def problems_of(
     whole: model.Model, lines: Mapping[str, Line], first: Line = NOWHERE, *, context: object = None
-) -> list[Problem]:
+) -> list[DefinitionProblem]:
     """Everything that keeps a model from running; empty when it can.
 
     With the schema of what is kept as `context`, texts that name a field it lacks are found too.
@@ -44,7 +44,7 @@ def problems_of(
     fields = contents.field_names(context)
     if fields is not None:
         found += islice(contents.templates(index, fields), MOST_PROBLEMS)
-    return [Problem(message, *lines.get(place, first)) for place, message in found]
+    return [DefinitionProblem(message, *lines.get(place, first)) for place, message in found]
 
 
 def _has_states(index: ModelIndex) -> Found:

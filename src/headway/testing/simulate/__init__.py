@@ -4,8 +4,8 @@
 repeated calls and late workers, and checks after each of them that every guarantee has held.
 """
 
-from headway.testing.simulate.runs import Finding, GuaranteeError, simulate
+from headway.testing.simulate.runs import FailedSeed, GuaranteeError, simulate
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.world import World
 
-__all__ = ["Finding", "GuaranteeError", "Scenario", "World", "simulate"]
+__all__ = ["FailedSeed", "GuaranteeError", "Scenario", "World", "simulate"]

@@ -15,7 +15,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from headway.testing.simulate.runs import Finding, explore, general
+from headway.testing.simulate.runs import FailedSeed, explore, general
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.world import World
 
@@ -74,7 +74,7 @@ def _many(seeds: range, charts: Sequence[str], jobs: int) -> int:
     return 0
 
 
-def _shares(seeds: range, charts: Sequence[str], jobs: int) -> Iterator[tuple[int, Finding | None]]:
+def _shares(seeds: range, charts: Sequence[str], jobs: int) -> Iterator[tuple[int, FailedSeed | None]]:
     """So many worlds at a time, and what was found in them."""
     shares = [seeds[start : start + SHARE] for start in range(0, len(seeds), SHARE)]
     if jobs == 1:
@@ -85,11 +85,11 @@ def _shares(seeds: range, charts: Sequence[str], jobs: int) -> Iterator[tuple[in
         yield from pool.map(_share, shares, repeat(charts))
 
 
-def _share(seeds: range, charts: Sequence[str]) -> tuple[int, Finding | None]:
+def _share(seeds: range, charts: Sequence[str]) -> tuple[int, FailedSeed | None]:
     return len(seeds), _search(seeds, _scenario(charts))
 
 
-def _search(seeds: range, scenario: Scenario) -> Finding | None:
+def _search(seeds: range, scenario: Scenario) -> FailedSeed | None:
     return next(filter(None, (explore(seed, scenario) for seed in seeds)), None)
 
 
@@ -97,7 +97,7 @@ def _scenario(charts: Sequence[str]) -> Scenario:
     return Scenario([*map(_chart, charts)]) if charts else general()
 
 
-def _found(finding: Finding, charts: Sequence[str]) -> int:
+def _found(finding: FailedSeed, charts: Sequence[str]) -> int:
     again = " ".join(["python -m headway.testing.simulate --seed", str(finding.seed), *charts])
     _say(f"\n{finding}\nagain, in full: {again}")
     return 1

@@ -21,7 +21,7 @@ TIDY_EVERY = 50
 
 
 @dataclass(frozen=True)
-class Finding:
+class FailedSeed:
     """A seed, what does not hold in its world, and how that came about."""
 
     seed: int
@@ -40,7 +40,7 @@ class Finding:
 class GuaranteeError(AssertionError):
     """A guarantee does not hold; `finding` has the seed."""
 
-    def __init__(self, finding: Finding) -> None:
+    def __init__(self, finding: FailedSeed) -> None:
         self.finding = finding
         super().__init__(str(finding))
 
@@ -85,7 +85,7 @@ def general() -> Scenario:
     return Scenario((*CHARTS, *NEWER), counted=True)
 
 
-def explore(seed: int, scenario: Scenario) -> Finding | None:
+def explore(seed: int, scenario: Scenario) -> FailedSeed | None:
     """One world; what was found, if anything was."""
     gc.disable()
     try:
@@ -97,4 +97,4 @@ def explore(seed: int, scenario: Scenario) -> Finding | None:
         gc.collect()
     if not world.violations:
         return None
-    return Finding(seed, tuple(world.violations), tuple(world.trace.lines))
+    return FailedSeed(seed, tuple(world.violations), tuple(world.trace.lines))

@@ -13,23 +13,31 @@ from urllib.parse import quote
 from starlette.responses import Response
 
 from headway import Event, Refusal, Snapshot
-from headway.api.access import Caller
-from headway.api.answers import json_response
-from headway.api.bodies import wrong
-from headway.api.call import Cipher, Here, Keyed, Who
-from headway.api.cursors import CursorCipher, cursor_place, cursor_text, paged, position_of, position_text
-from headway.api.problems import Problem, problem_of
 from headway.clock import time_text
 from headway.codec import UNSET, decode
-from headway.engine.orders import HOUR, Receipt
-from headway.engine.requests import Request
 from headway.errors import InstanceExistsError, InternalError, UnknownInstanceError
+from headway.http import (
+    Caller,
+    Cipher,
+    CursorCipher,
+    Here,
+    Keyed,
+    Problem,
+    Who,
+    cursor_place,
+    cursor_text,
+    json_response,
+    paged,
+    position_of,
+    position_text,
+    problem_of,
+    wrong,
+)
+from headway.http import KeyedRequest as Request
 from headway.lifecycles.supervision.api.shapes import Move
 from headway.lifecycles.supervision.chart import Supervisor
 from headway.lifecycles.supervision.meters import meters_of
-from headway.node import Node
-from headway.store.queries import InstanceQuery
-from headway.store.rows import HistoryRow, InstanceRow
+from headway.node import HOUR, HistoryRow, InstanceQuery, InstanceRow, Node, Receipt
 
 Shown = dict[str, Any]
 HISTORY = "transitions"

@@ -8,15 +8,12 @@ from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.bodies import wrong
-from headway.api.call import PER_PAGE, Cursor, Limit, needs
-from headway.api.route import Router
-from headway.engine.orders import DAY
+from headway.http import PER_PAGE, Cursor, Limit, Router, needs, wrong
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
 from headway.lifecycles.supervision.chart import Job
 from headway.lifecycles.supervision.job_rules import DEEPEST
-from headway.store.rows import InstanceRow
+from headway.node import DAY, InstanceRow
 
 FIELDS = (
     *("task_description", "depth", "parent_job_id", "worker_count", "workspace_id", "result", "error"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from headway.api.bodies import NO_NUL, Check, RequestBody, RequestKey, ResponseBody
 from headway.codec import UNSET, Meta, UnsetType, encode
+from headway.http import NO_NUL, Check, RequestBody, RequestKey, ResponseBody
 from headway.lifecycles.supervision.job_rules import DEEPEST, LARGEST_DESCRIPTION, MOST_WORKERS, fits
 from headway.lifecycles.supervision.worker_rules import LEAST_PATIENCE, MOST_TASKS
 

@@ -8,15 +8,15 @@ from fastapi import Depends, Path, Query
 from starlette.responses import Response
 
 from headway import Snapshot
-from headway.api.call import PER_PAGE, Cursor, Here, Limit, Who, needs
-from headway.api.route import Router
 from headway.codec import as_dict
+from headway.http import METRICS_TYPE as CONTENT_TYPE
+from headway.http import PER_PAGE, Cursor, Here, Limit, Router, Who, needs
+from headway.http import metrics_text as text_of
 from headway.lifecycles.supervision.api import shapes
 from headway.lifecycles.supervision.api.calls import Calls, Doing, Machine, calls_on
 from headway.lifecycles.supervision.chart import Worker
 from headway.lifecycles.supervision.meters import meters_of
-from headway.store.rows import InstanceRow
-from headway.telemetry.metrics import CONTENT_TYPE, text_of
+from headway.node import InstanceRow
 
 FIELDS = (
     *("workspace_id", "metadata", "capacity", "on_duty", "tasks", "results", "stands_in_for", "error"),

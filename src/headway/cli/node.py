@@ -1,4 +1,4 @@
-"""A node made from settings: which parts of it run in this process, and what it is watched by."""
+"""The node of a process, made from settings: its parts, metrics and traces."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from enum import StrEnum
 from typing import Any
 
-from headway.cli.failure import CommandError
+from headway.cli.output import CommandError
 from headway.clock import milliseconds
 from headway.engine.nodes import Announcer
 from headway.engine.service import Component
@@ -27,8 +27,8 @@ from headway.worker.timers import Timers
 from headway.worker.worker import Worker
 
 
-class Part(StrEnum):
-    """What a process can do of all that a service does."""
+class ServicePart(StrEnum):
+    """A part of the service that a process can run."""
 
     api = "api"
     worker = "worker"
@@ -36,17 +36,17 @@ class Part(StrEnum):
     timers = "timers"
 
 
-PARTS: dict[type[Component], Part | None] = {
-    Tail: Part.api,
-    Worker: Part.worker,
-    Takeover: Part.worker,
-    Relay: Part.relays,
-    Timers: Part.timers,
-    Rescue: Part.timers,
-    Pruning: Part.timers,
+PARTS: dict[type[Component], ServicePart | None] = {
+    Tail: ServicePart.api,
+    Worker: ServicePart.worker,
+    Takeover: ServicePart.worker,
+    Relay: ServicePart.relays,
+    Timers: ServicePart.timers,
+    Rescue: ServicePart.timers,
+    Pruning: ServicePart.timers,
     Announcer: None,
 }
-"""Which part a service belongs to; None: to each of them."""
+"""The part that each background service belongs to; None: to all."""
 
 
 class PartialNode(Node):
@@ -55,12 +55,12 @@ class PartialNode(Node):
     def __init__(
         self,
         *arguments: Any,
-        parts: Collection[Part],
+        parts: Collection[ServicePart],
         counts: Counts,
         traced: Any = None,
         **more: Any,
     ) -> None:
-        """`counts` is what its handlers are counted in, `traced` what makes their spans, if anything does."""
+        """`counts` counts the attempts of its handlers, `traced` makes their spans, if there is tracing."""
         super().__init__(*arguments, **more)
         self._parts, self.counts, self.traced = parts, counts, traced
         self.routers: Sequence[Any] = ()
@@ -68,15 +68,17 @@ class PartialNode(Node):
 
     @property
     def services(self) -> list[Component]:
-        """All that runs in the background of this process."""
+        """The background services of this process."""
         return [service for service in super().services if self._part(service) in {None, *self._parts}]
 
-    def _part(self, service: Component) -> Part | None:
-        return Part.relays if service is self.mirror else PARTS.get(type(service))
+    def _part(self, service: Component) -> ServicePart | None:
+        return ServicePart.relays if service is self.mirror else PARTS.get(type(service))
 
 
-def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = tuple(Part)) -> PartialNode:
-    """The node of a process; raises CommandError for what a setting cannot be."""
+def node_of(
+    settings: Settings, lifecycle: Lifecycle, parts: Collection[ServicePart] = tuple(ServicePart)
+) -> PartialNode:
+    """The node of a process; raises CommandError for an invalid setting."""
     counts = Counts(settings.metrics_tenants)
     traced = _tracing(settings)
     handlers = observed(lifecycle.handlers, [counts.begin, *([traced.begin] if traced else [])])
@@ -101,7 +103,7 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
     except HeadwayError as error:
         raise CommandError(str(error)) from error
     node.routers, node.meters = lifecycle.routers, lifecycle.meters
-    if node.worker is None and Part.worker in parts:
+    if node.worker is None and ServicePart.worker in parts:
         node.engine.has_hands_for = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
@@ -109,7 +111,7 @@ def node_of(settings: Settings, lifecycle: Lifecycle, parts: Collection[Part] = 
 
 
 def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Destination | Endpoint]:
-    """Where messages go: what a lifecycle brings along, and what the settings name. Raises InputError."""
+    """The destinations of the lifecycle and of the settings; raises InputError."""
     own = lifecycle.destinations if lifecycle is not None else ()
     return [*own, *map(_endpoint, settings.webhooks)]
 

@@ -11,9 +11,8 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from headway.cli.catalogue import Broken, Found, find_all, load_registered
-from headway.cli.failure import CommandError
-from headway.cli.present import errors_to, out
+from headway.cli.lifecycles import BrokenEntry, NamedChart, find_all, load_registered
+from headway.cli.output import CommandError, errors_to, out
 
 FIRST_PORT = 8000
 PORTS_TO_TRY = 20
@@ -21,21 +20,21 @@ PORTS_TO_TRY = 20
 
 def explore(
     charts: Annotated[
-        list[str] | None, typer.Argument(help="The charts to show; all registered ones if none is named.")
+        list[str] | None, typer.Argument(help="The charts to show. Default: all registered charts.")
     ] = None,
     host: Annotated[
-        str, typer.Option(help="The address to listen on; others than loopback are open to the network.")
+        str, typer.Option(help="The address to listen on. Any address but loopback is open to the network.")
     ] = "127.0.0.1",
     port: Annotated[
         int | None,
         typer.Option(
             min=0,
             max=65535,
-            help="The port; the first free one from 8000 on if none is given, any free one for 0.",
+            help="The port. Default: the first free one from 8000 on; 0 picks any free one.",
         ),
     ] = None,
 ) -> None:
-    """Look at charts and step them, in a browser."""
+    """Look at charts and step through them in a browser."""
     try:
         from headway.cli.explorer.app import run  # noqa: PLC0415 - the other commands start without a web server
     except ModuleNotFoundError as error:
@@ -48,33 +47,33 @@ def explore(
     out().print("\nStopped.", style="dim")
 
 
-def _registered() -> list[Found]:
+def _registered() -> list[NamedChart]:
     every = load_registered()
-    found = [each for each in every if isinstance(each, Found)]
+    found = [each for each in every if isinstance(each, NamedChart)]
     for each in every:
-        if isinstance(each, Broken):
+        if isinstance(each, BrokenEntry):
             errors_to().print(f"[yellow]left out:[/] {escape(each.why)}", highlight=False)
     if not found:
         raise CommandError("no chart is registered: name one, as in headway explore mymodule:MyChart")
     return found
 
 
-def _announce(address: str, found: list[Found]) -> None:
-    console, name, headway = out(), found[0].name, _command()
+def _announce(address: str, found: list[NamedChart]) -> None:
+    console, name, headway = out(), found[0].name, command()
     count = "1 chart" if len(found) == 1 else f"{len(found)} charts"
     console.print(f"\n[bold]Headway[/] explorer with {count} at [bold cyan]{address}[/]\n", highlight=False)
     console.print("Try in another terminal:", style="dim")
-    for command in (
+    for line in (
         f"{headway} chart show {name}",
         f"{headway} chart check {name}",
         f"{headway} chart draw {name} -o chart.svg",
     ):
-        console.print(f"  {escape(command)}", highlight=False, soft_wrap=True)
+        console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     console.print("\nCtrl-C stops it.", style="dim")
     console.file.flush()
 
 
-def _command() -> str:
+def command() -> str:
     """How this very command is called from here: by its name, or by its path when that is not on PATH."""
     program = Path(sys.argv[0])
     if program.name != "headway" or which("headway") == str(program.absolute()):

@@ -1,4 +1,4 @@
-"""Commands on a database: opened for one call, while timers and work are left to those who serve."""
+"""Calls of commands to a database: opened for one call, without running timers and work."""
 
 from __future__ import annotations
 
@@ -9,11 +9,8 @@ from typing import Any, TypeVar
 
 import typer
 
-from headway.cli.apps import HOW_TO_LOAD, apps_of
-from headway.cli.charts import write
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.present import out
+from headway.cli.lifecycles import HOW_TO_LOAD, apps_of
+from headway.cli.output import CommandError, as_json, out, write
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant
@@ -35,9 +32,9 @@ def with_node(
     charts: bool = False,
     chart: str | None = None,
 ) -> T:
-    """What a call makes of the database, with or without the charts of the settings; raises CommandError.
+    """The result of a call on the node of the settings, with or without its charts; raises CommandError.
 
-    A `chart` must be one of them: it is looked for before anything is opened, let alone stored.
+    A `chart` must be one of them, which is checked before the database is opened.
     """
     lifecycle = apps_of(settings).lifecycle if charts or chart is not None else Lifecycle()
 
@@ -71,17 +68,17 @@ def with_tenant(
 
 
 def require_database(settings: Settings) -> None:
-    """Raises CommandError for a file that is not there: looking must not make one."""
+    """Raises CommandError for a missing SQLite file: a command that only reads must not create one."""
     path = sqlite_path(settings.database)
     if path not in {None, MEMORY} and not Path(str(path)).exists():
         raise CommandError(
-            f"there is no database {path}: headway serve and headway db up make one,"
-            " --database or headway.toml name another"
+            f"there is no database {path}: create it with headway serve or headway db up,"
+            " or name another one with --database or in headway.toml"
         )
 
 
 def actor(by: str, roles: list[str] | None) -> Actor:
-    """Who acts on the command line: a person; raises CommandError for what is no id."""
+    """The person who acts on the command line; raises CommandError for an invalid id."""
     try:
         return person(by, *(roles or ()))
     except InputError as error:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from headway import Statechart, explain
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.desk import ACTIONS, Standing
 from headway.lifecycles.task_runs.rules import PROCESS_TIMES, RUN_TIMES, WORKFLOW_ENDS
-from headway.statechart.authoring.statechart import Statechart
-from headway.statechart.explain import explain
+from headway.lifecycles.task_runs.runs import ACTIONS, RunState
 
 ANY_TIME = datetime.fromtimestamp(0, UTC)
 """No guard of these charts looks at the clock."""
@@ -23,7 +22,7 @@ RUN_FIELDS = ("node", "runner", "phase", "config", *ARTIFACTS, *RUN_TIMES)
 WORKFLOW_FIELDS = ("graph", "begun", "artifacts", "started_at", *WORKFLOW_ENDS)
 
 
-def process_shown(it: Standing) -> dict[str, Any]:
+def process_shown(it: RunState) -> dict[str, Any]:
     """A process of a task run."""
     return {
         **_shown(it, TaskProcess, PROCESS_FIELDS),
@@ -34,7 +33,7 @@ def process_shown(it: Standing) -> dict[str, Any]:
     }
 
 
-def run_shown(it: Standing) -> dict[str, Any]:
+def run_shown(it: RunState) -> dict[str, Any]:
     """A task run; its processes by number only, however many there are."""
     return {
         **_shown(it, TaskRun, RUN_FIELDS),
@@ -46,7 +45,7 @@ def run_shown(it: Standing) -> dict[str, Any]:
     }
 
 
-def workflow_shown(it: Standing) -> dict[str, Any]:
+def workflow_shown(it: RunState) -> dict[str, Any]:
     """A workflow run."""
     return {
         **_shown(it, WorkflowRun, WORKFLOW_FIELDS),
@@ -55,7 +54,7 @@ def workflow_shown(it: Standing) -> dict[str, Any]:
     }
 
 
-def _shown(it: Standing, chart: type[Statechart], fields: tuple[str, ...]) -> dict[str, Any]:
+def _shown(it: RunState, chart: type[Statechart], fields: tuple[str, ...]) -> dict[str, Any]:
     snapshot = it.snapshot
     ways = explain(chart, snapshot, ANY_TIME).ways
     possible = {event for way in ways if way.open for event in way.events}

@@ -9,18 +9,16 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from headway import Actor, Event, Snapshot, Statechart, person
 from headway.codec import as_json, decode, replace
-from headway.engine.orders import Receipt
-from headway.engine.tenant import Tenant
 from headway.errors import InputError, UnknownInstanceError, shown
 from headway.lifecycles.task_runs.artifacts import checked_artifacts
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.graph import graph_problem
 from headway.lifecycles.task_runs.rules import ACTIVE_STATUSES
 from headway.lifecycles.task_runs.runners import Runners
-from headway.statechart.authoring.statechart import Statechart
-from headway.statechart.snapshot import Actor, Event, Snapshot, person
-from headway.statechart.step.step import status_of
+from headway.node import Receipt, Tenant
+from headway.statechart import status_of
 
 USER = person("user", "user")
 MOST_NODES = 1_000
@@ -54,8 +52,8 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """A process, task run or workflow run as it is stored."""
+class RunState:
+    """A stored process, task run or workflow run, with its status."""
 
     status: str
     snapshot: Snapshot
@@ -143,7 +141,7 @@ class TaskRuns:
                 await self._tenant.until(id, *ENDS[chart])
         return await self._first_end(chart, receipt)
 
-    async def get(self, chart: type[Statechart], id: str) -> Standing:  # noqa: A002 - as above
+    async def get(self, chart: type[Statechart], id: str) -> RunState:  # noqa: A002 - as above
         """Where one stands; raises UnknownInstanceError, also for one of another chart or a deleted one."""
         snapshot = await self._tenant.get(id)
         if snapshot.chart != chart.chart.name:
@@ -151,7 +149,7 @@ class TaskRuns:
         status = status_of(chart, snapshot.states) or ""
         if status == GONE:
             raise UnknownInstanceError(f"a restart has deleted {id}")
-        return Standing(status, snapshot, await self._error(snapshot))
+        return RunState(status, snapshot, await self._error(snapshot))
 
     async def list(
         self,
@@ -161,7 +159,7 @@ class TaskRuns:
         status: str | None = None,
         after: str | None = None,
         limit: int = 100,
-    ) -> Sequence[Standing]:
+    ) -> Sequence[RunState]:
         """A page in the order of creation, from after the one named on."""
         # A process that a restart has deleted has ended; nothing else of these charts ever does.
         rows = await self._tenant.list(
@@ -169,7 +167,7 @@ class TaskRuns:
         )
         snapshots = [decode(Snapshot, row.snapshot) for row in rows]
         errors = await asyncio.gather(*map(self._error, snapshots))
-        return [*map(Standing, (row.status for row in rows), snapshots, errors)]
+        return [*map(RunState, (row.status for row in rows), snapshots, errors)]
 
     async def _error(self, snapshot: Snapshot) -> str | None:
         """Why something failed; only what has failed children and no error of its own costs a read."""

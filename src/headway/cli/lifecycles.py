@@ -1,9 +1,10 @@
-"""Which charts there are, and how a name becomes one."""
+"""Charts and lifecycles by name: registered ones, `module:name`, files, and those that the settings name."""
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib import import_module
@@ -11,10 +12,12 @@ from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headway.cli.failure import CommandError, blame
+from headway.cli.output import CommandError, blame
+from headway.engine.registry import Registry
 from headway.errors import HeadwayError
-from headway.lifecycle import Lifecycle
-from headway.statechart.chart import Chart
+from headway.lifecycle import Lifecycle, is_charted, together
+from headway.settings import Settings
+from headway.statechart.chart import Chart, chart_of
 from headway.statechart.export import from_document
 from headway.statechart.scxml.document import from_scxml
 
@@ -23,14 +26,14 @@ LARGEST_FILE = 10_000_000
 NAMES = "a registered name, module:Class, or a file .json or .scxml"
 
 
-class Found(NamedTuple):
+class NamedChart(NamedTuple):
     """A chart under the name it was asked for."""
 
     name: str
     chart: Chart
 
 
-class Broken(NamedTuple):
+class BrokenEntry(NamedTuple):
     """A registered name whose chart cannot be loaded, and why."""
 
     name: str
@@ -42,25 +45,25 @@ def registered() -> dict[str, EntryPoint]:
     return {point.name: point for point in sorted(entry_points(group=GROUP), key=lambda point: point.name)}
 
 
-def load_registered() -> list[Found | Broken]:
+def load_registered() -> list[NamedChart | BrokenEntry]:
     """Every registered chart; one that cannot be loaded does not hide the others."""
     return [each for point in registered().values() for each in _or_broken(point)]
 
 
-def find_all(names: Iterable[str]) -> list[Found]:
+def find_all(names: Iterable[str]) -> list[NamedChart]:
     """The charts of these names; raises CommandError at the first that is none."""
     return [find(name) for name in dict.fromkeys(names)]
 
 
-def find(name: str) -> Found:
+def find(name: str) -> NamedChart:
     """The chart of a name; raises CommandError, or what is wrong with the chart."""
     found = _registered_chart(name)
     if found is not None:
         return found
     if Path(name).suffix.lower() in READERS:
-        return Found(name, _from_file(Path(name)))
+        return NamedChart(name, _from_file(Path(name)))
     if ":" in name:
-        return Found(name, _chart(named_object(name), name))
+        return NamedChart(name, _chart(named_object(name), name))
     raise CommandError(_unknown(name))
 
 
@@ -85,7 +88,7 @@ def _module(module_name: str, wanted: str) -> Any:
     if here not in sys.path:
         sys.path.insert(0, here)
     try:
-        # What a user's module prints while it is read must not mix with what the command answers.
+        # The output of a user's module while it is imported must not mix with that of the command.
         with redirect_stdout(sys.stderr):
             return import_module(module_name)
     except ModuleNotFoundError as error:
@@ -98,7 +101,7 @@ def _module(module_name: str, wanted: str) -> Any:
         raise blame(f"{module_name} cannot be imported", error) from error
 
 
-def _registered_chart(name: str) -> Found | None:
+def _registered_chart(name: str) -> NamedChart | None:
     """The chart of a registered name: of an entry of its own, or of a lifecycle with several."""
     points = registered()
     point = points.get(name) or points.get(name.rpartition(".")[0])
@@ -106,7 +109,9 @@ def _registered_chart(name: str) -> Found | None:
         return None
     charts = _charts(point)
     if point.name == name and len(charts) > 1:
-        raise CommandError(f"{name} has several charts: name {' or '.join(each.name for each in charts)}")
+        raise CommandError(
+            f"{name} has several charts; name one of them: {' or '.join(each.name for each in charts)}"
+        )
     return next((each for each in charts if each.name == name), None)
 
 
@@ -121,14 +126,14 @@ def loaded(point: EntryPoint) -> Any:
         raise blame(f"{point.name} ({point.value}) cannot be loaded", error) from error
 
 
-def _charts(point: EntryPoint) -> list[Found]:
+def _charts(point: EntryPoint) -> list[NamedChart]:
     value = loaded(point)
     if not isinstance(value, Lifecycle):
-        return [Found(point.name, _chart(value, point.value))]
+        return [NamedChart(point.name, _chart(value, point.value))]
     charts = [_chart(each, point.value) for each in value.charts]
     if len(charts) == 1:
-        return [Found(point.name, charts[0])]
-    return [Found(_full_name(point.name, chart.name.lower()), chart) for chart in charts]
+        return [NamedChart(point.name, charts[0])]
+    return [NamedChart(_full_name(point.name, chart.name.lower()), chart) for chart in charts]
 
 
 def _full_name(lifecycle: str, chart: str) -> str:
@@ -136,11 +141,11 @@ def _full_name(lifecycle: str, chart: str) -> str:
     return chart if chart.startswith(f"{lifecycle}.") else f"{lifecycle}.{chart}"
 
 
-def _or_broken(point: EntryPoint) -> Sequence[Found | Broken]:
+def _or_broken(point: EntryPoint) -> Sequence[NamedChart | BrokenEntry]:
     try:
         return _charts(point)
     except HeadwayError as error:
-        return [Broken(point.name, str(error))]
+        return [BrokenEntry(point.name, str(error))]
 
 
 def _chart(value: object, name: str) -> Chart:
@@ -185,3 +190,100 @@ def _unknown(name: str) -> str:
 def _or(near: Iterable[str]) -> str:
     names = " or ".join(near)
     return f"; did you mean {names}?" if names else ""
+
+
+HOW_TO_LOAD = "name its lifecycle with --app, or as app in headway.toml"
+"""Hint for a chart that is not loaded here."""
+
+
+class Apps(NamedTuple):
+    """The lifecycles to run, as one, and the registered ones that cannot run."""
+
+    lifecycle: Lifecycle
+    left_out: Sequence[BrokenEntry] = ()
+
+
+def apps_of(settings: Settings) -> Apps:
+    """The lifecycles of the settings; raises CommandError if a named one cannot run."""
+    named = [_registered(name, settings) for name in settings.lifecycles]
+    if settings.app:
+        named.append(_as_lifecycle(named_object(settings.app), settings.app, settings))
+    if named:
+        return Apps(together(named))
+    able: list[Lifecycle] = []
+    left_out: list[BrokenEntry] = []
+    for name in registered():
+        try:
+            lifecycle = _registered(name, settings)
+            Registry(lifecycle.charts, lifecycle.facts)
+        except HeadwayError as error:
+            left_out.append(BrokenEntry(name, str(error)))
+        else:
+            able.append(lifecycle)
+    return Apps(together(able), left_out)
+
+
+def _registered(name: str, settings: Settings) -> Lifecycle:
+    point = registered().get(name)
+    if point is None:
+        known = ", ".join(registered()) or "none"
+        raise CommandError(f"no lifecycle is registered as {name}; registered: {known}")
+    return _as_lifecycle(loaded(point), name, settings)
+
+
+def _as_lifecycle(value: Any, name: str, settings: Settings) -> Lifecycle:
+    if isinstance(value, Lifecycle):
+        return value
+    if is_charted(value):
+        return Lifecycle([value])
+    if isinstance(value, (list, tuple)) and all(map(is_charted, value)):
+        return Lifecycle(value)
+    if inspect.isfunction(value):
+        return _as_lifecycle(_called(value, name, settings), name, settings)
+    raise CommandError(
+        f"{name} is of type {type(value).__name__}: name a Lifecycle, a chart, a list of charts,"
+        " or a function that returns one of them"
+    )
+
+
+def _called(function: Any, name: str, settings: Settings) -> Any:
+    """The result of a function; it is given the settings if it takes a parameter."""
+    arguments = [settings] if inspect.signature(function).parameters else []
+    try:
+        with redirect_stdout(sys.stderr):
+            return function(*arguments)
+    except HeadwayError:
+        raise
+    except (Exception, SystemExit) as error:
+        raise blame(f"{name} has failed", error) from error
+
+
+def without_handlers(lifecycle: Lifecycle) -> Iterator[str]:
+    """The missing handlers of this process, one line for each chart."""
+    for charted in lifecycle.charts:
+        missing = Lifecycle([charted], lifecycle.handlers).missing_handlers()
+        if missing:
+            yield f"{chart_of(charted).name} needs {', '.join(missing)}"
+
+
+class Beside(NamedTuple):
+    """Further charts, and the facts that their lifecycles know."""
+
+    charts: Sequence[Chart] = ()
+    facts: Mapping[str, Any] = {}
+
+
+def charts_beside(name: str, settings: Settings) -> Beside:
+    """The charts of the module of a named chart, and those of the settings; raises CommandError.
+
+    A name and version may occur more than once: the caller chooses.
+    """
+    lifecycle = apps_of(settings).lifecycle
+    return Beside([*_of_module(name), *map(chart_of, lifecycle.charts)], lifecycle.facts)
+
+
+def _of_module(name: str) -> Iterator[Chart]:
+    """The charts of the module that `module:Class` names, which is loaded already."""
+    module, colon, _ = name.partition(":")
+    found = vars(sys.modules[module]).values() if colon and module in sys.modules else ()
+    return (chart_of(each) for each in found if is_charted(each))

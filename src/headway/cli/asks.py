@@ -9,12 +9,9 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.charts import write
-from headway.cli.direct import actor, data_of, tell, with_tenant
-from headway.cli.failure import CommandError
-from headway.cli.formats import as_json
-from headway.cli.instances import when
-from headway.cli.options import (
+from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
+from headway.cli.settings import (
     App,
     By,
     Config,
@@ -27,7 +24,6 @@ from headway.cli.options import (
     Tenant,
     settings_of,
 )
-from headway.cli.present import out, show_table, table_of
 from headway.codec import decode, to_data
 from headway.engine.asks import LINK_LASTS
 from headway.store.rows import AskRow
@@ -35,15 +31,19 @@ from headway.store.rows import AskRow
 
 def inbox(
     *,
-    by: Annotated[str, typer.Option("--by", metavar="ID", help="Whose inbox.")] = "operator",
+    by: Annotated[
+        str, typer.Option("--by", metavar="ID", help="The person whose inbox is listed.")
+    ] = "operator",
     role: Roles = None,
-    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, help="How many at most.")] = 50,
+    limit: Annotated[
+        int, typer.Option("--limit", min=1, max=10_000, help="The largest number of items.")
+    ] = 50,
     tenant: Tenant = None,
     database: Database = None,
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """List the open questions that somebody may answer, the oldest first."""
+    """List the open asks that a person may answer, the oldest first."""
     settings = settings_of(config, tenant=tenant, database=database)
     asks = with_tenant(settings, lambda here: here.inbox(actor(by, role), limit=limit))
     if json:
@@ -51,7 +51,7 @@ def inbox(
     elif asks:
         show_table(_table(asks))
     else:
-        out().print("[dim]Nothing is asked.[/]")
+        out().print("[dim]The inbox is empty.[/]")
 
 
 def answer(
@@ -71,7 +71,7 @@ def answer(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Answer a question. Exit code 1: the answer was refused, and nothing has changed."""
+    """Answer an ask. Exit code 1: the answer was refused, and nothing changed."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     given = data_of(data, "--data")
     told = with_tenant(
@@ -85,7 +85,7 @@ def answer(
 def link(
     ask: Annotated[str, typer.Argument(metavar="ASK", help="The ask's id, as the inbox shows it.")],
     *,
-    for_: Annotated[str, typer.Option("--for", metavar="ID", help="The person who is to answer by it.")],
+    for_: Annotated[str, typer.Option("--for", metavar="ID", help="The person who answers by this link.")],
     role: Roles = None,
     lasts: Annotated[
         str, typer.Option("--lasts", metavar="DURATION", help="How long it is valid, such as 12h or 2d.")
@@ -95,10 +95,10 @@ def link(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Print the token of a link by which a person answers a question once, without a login."""
+    """Print the token of a link by which a person answers an ask once, without a login."""
     settings = settings_of(config, tenant=tenant, database=database)
     if not for_:
-        raise CommandError("--for names the person who is to answer")
+        raise CommandError("--for must name the person who answers")
     person = actor(for_, role)
     token = with_tenant(settings, lambda here: here.link(ask, for_=person, lasts=lasts))
     if json:

@@ -1,82 +1,79 @@
-"""Charts and findings as a terminal shows them."""
+"""Charts, findings and differences as a terminal shows them."""
 
 from __future__ import annotations
 
-import sys
-import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import partial
+from collections.abc import Iterable, Sequence
+from typing import Literal
 
-from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.markup import escape
-from rich.measure import Measurement
 from rich.padding import Padding
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-)
-from rich.segment import Segment
-from rich.table import Column, Table
+from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from headway.cli.catalogue import Broken, Found
-from headway.cli.promises import Promise
+from headway.cli.lifecycles import BrokenEntry, NamedChart
+from headway.cli.output import first_line, table_of
+from headway.codec import Value
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.check.findings import Finding, Report
 from headway.statechart.drawings import labels
 from headway.statechart.tree import Node
+from headway.statechart.upgrade.diff import Difference
 
 TRIGGERS = {"person": "bright_blue", "timer": "yellow", "error": "red", "automatic": "dim", "event": "cyan"}
 SEVERITIES = {"error": "bold red", "warning": "yellow"}
 VERDICTS = {"proved": "green", "refuted": "bold red", "unproved": "yellow"}
 KINDS = {"parallel": "parallel", "final": "final", "shallow": "history", "deep": "deep history"}
-PADDING, NARROWEST, WIDEST = 2, 8, 10_000
+MEANINGS = {"safe": "green", "adapts": "yellow", "rule": "bold red"}
+MEANT = {"safe": "safe", "adapts": "adapts", "rule": "needs a rule"}
+CHANGES = {"added": "+", "removed": "-", "renamed": "→", "changed": "~"}
+
+Verdict = Literal["proved", "refuted", "unproved"]
+REFUTED = frozenset({"invariant-violated", "invariant-failed"})
 
 
-class Terminal(Console):
-    """A console to which names, reasons and data that callers have chosen cannot give orders."""
+class Promise(Value, omit_defaults=False):
+    """An invariant, and whether it holds wherever the chart can get."""
 
-    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Segments without characters that a terminal obeys; colours are no part of their text."""
-        for segment in super().render(renderable, options):
-            yield segment if segment.control else Segment(_harmless(segment.text), segment.style)
-
-
-def _harmless(text: str) -> str:
-    kept = (each if each == "\n" or unicodedata.category(each) != "Cc" else "\ufffd" for each in text)
-    return text if text.isprintable() else "".join(kept)
+    name: str
+    promise: str
+    verdict: Verdict
 
 
-def out() -> Console:
-    """Where a command writes its answer."""
-    return Terminal(file=sys.stdout, highlight=False)
+def promises(chart: Chart, report: Report) -> list[Promise]:
+    """The verdict on each invariant of a checked chart."""
+    found = [*report.findings, *(each.finding for each in report.accepted)]
+    refuted = {finding.transition for finding in found if finding.id in REFUTED}
+    unproved = any(finding.id == "invariant-unproved" for finding in found)
+    return [
+        Promise(
+            name=name,
+            promise=_promise_text(chart, name),
+            verdict=_promise_verdict(refuted=name in refuted, unproved=unproved),
+        )
+        for name in (each.name for each in chart.model.invariants)
+    ]
 
 
-def errors_to() -> Console:
-    """Where a command says what went wrong."""
-    return Terminal(file=sys.stderr, highlight=False, soft_wrap=True)
+def _promise_verdict(*, refuted: bool, unproved: bool) -> Verdict:
+    return "refuted" if refuted else "unproved" if unproved else "proved"
 
 
-def first_line(text: str) -> str:
-    """The first line of a text."""
-    return labels.plain(text.strip().partition("\n")[0])
+def _promise_text(chart: Chart, name: str) -> str:
+    said = getattr(chart.functions.get(name), "__headway_invariant__", "")
+    return said if isinstance(said, str) and said else name
 
 
-def list_of(charts: Iterable[Found | Broken]) -> RenderableType:
+def list_of(charts: Iterable[NamedChart | BrokenEntry]) -> RenderableType:
     """The registered charts, one line each."""
     table = table_of("Chart", "Version", "States", "Transitions", "Meaning")
     for column in (1, 2, 3):
         table.columns[column].justify = "right"
     table.columns[0].no_wrap = True
     for each in charts:
-        if isinstance(each, Found):
+        if isinstance(each, NamedChart):
             whole = each.chart.model
             sizes = (str(whole.version), str(len(whole.states)), str(len(whole.transitions)))
             table.add_row(f"[bold]{escape(each.name)}[/]", *sizes, escape(first_line(whole.meaning)))
@@ -147,7 +144,7 @@ def _verdict(name: str, report: Report) -> Text:
         if found
     ]
     seen = f"{report.configurations} configurations" + ("" if report.complete else ", more remain")
-    said = ", ".join(counts) or "nothing to complain about"
+    said = ", ".join(counts) or "no findings"
     return Text.assemble(mark, (name, "bold"), f"  {said}", (f"  ({seen})", "dim"))
 
 
@@ -170,38 +167,21 @@ def _promise(promise: Promise) -> Text:
     )
 
 
-def table_of(*heads: str, whole: Collection[str] = ()) -> Table:
-    """An empty table with these heads; what stands in `whole` columns is never broken in `show_table`."""
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, PADDING, 0, 0))
-    add = partial(table.add_column, overflow="fold")
-    for head in heads:
-        add(head, no_wrap=head in whole)
-    return table
-
-
-def show_table(table: Table) -> None:
-    """Print a table, wider than the terminal if its whole columns need it; one without rows says so."""
-    console = out()
-    if not table.row_count:
-        console.print("none", style="dim")
-        return
-    console.width = max(console.width, sum(map(_least, table.columns)))
-    console.print(table)
-
-
-def _least(column: Column) -> int:
-    """How narrow a column may become."""
-    wide = Console(width=WIDEST)
-    needed = max(Measurement.get(wide, wide.options, cell).maximum for cell in (column.header, *column.cells))
-    return PADDING + (needed if column.no_wrap else min(needed, NARROWEST))
-
-
-@contextmanager
-def progress(what: str, total: int | None, *, quiet: bool) -> Iterator[Callable[[int], None]]:
-    """Show how far something is, for the length of a block; what is given is called with how much is done."""
-    console = errors_to()
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True, disable=hidden) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda seen: bar.update(task, completed=seen)
+def differences_of(names: tuple[str, str], found: Sequence[Difference]) -> RenderableType:
+    """The changes from one version to another, with what they mean for those that live."""
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for head in ("", "What", "Where", "Change", "For living instances"):
+        table.add_column(head, overflow="fold")
+    for each in found:
+        style = MEANINGS[each.meaning]
+        means = Text(MEANT[each.meaning], style)
+        if each.because:
+            means.append(f": {each.because}", "dim")
+        table.add_row(
+            Text(CHANGES[each.change], style), each.subject, Text(each.name, "bold"), each.said, means
+        )
+    counts = {word: sum(each.meaning == word for each in found) for word in MEANINGS}
+    said = ", ".join(f"{count} {MEANT[word]}" for word, count in counts.items() if count) or "nothing changed"
+    mark = ("✗ ", "bold red") if counts["rule"] else ("✓ ", "bold green")
+    title = Text.assemble(mark, (f"{names[0]} → {names[1]}", "bold"), f"  {said}")
+    return Group(title, *([Padding(table, (0, 0, 0, 2))] if found else []))

@@ -1,0 +1,81 @@
+"""A class name has one meaning in the whole project: a reader who knows one class knows them all."""
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2] / "src/headway"
+
+SAME_NOUN = {
+    "store/postgres": "the stores",
+    "store/sqlite": "the stores",
+    "testing/memory": "the stores",
+    "statechart/authoring": "the chart language",
+    "statechart/model.py": "the chart language",
+}
+"""Implementations of one port, and a word of a chart with its form as data: one noun, one name."""
+
+LIFECYCLES = "lifecycles/"
+"""Each lifecycle is a package of its own, with the words of its domain; they count among themselves only."""
+
+KNOWN: frozenset[str] = frozenset(
+    {
+        "Act",
+        "Again",
+        "Call",
+        "Cancel",
+        "Choices",
+        "Connection",
+        "Connections",
+        "Counts",
+        "Errand",
+        "Facts",
+        "Inbox",
+        "Limits",
+        "Line",
+        "Link",
+        "Listener",
+        "Look",
+        "Message",
+        "Node",
+        "Order",
+        "Page",
+        "Parcel",
+        "Reader",
+        "Rehearsal",
+        "Replay",
+        "Row",
+        "Run",
+        "Tally",
+        "Timers",
+        "UnknownVersion",
+        "Why",
+        "Work",
+    }
+)
+"""Names that still have several meanings. Take a name out when it has one; add none."""
+
+
+def places() -> dict[str, set[str]]:
+    """The names of classes, each with the places where it is defined."""
+    found: dict[str, set[str]] = defaultdict(set)
+    for file in SOURCE.rglob("*.py"):
+        place = file.relative_to(SOURCE).as_posix()
+        scope = "/".join(place.split("/")[:2]) + ":" if place.startswith(LIFECYCLES) else ""
+        same = next((noun for start, noun in SAME_NOUN.items() if place.startswith(start)), place)
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                found[scope + node.name].add(same)
+    return found
+
+
+def test_a_class_name_has_one_meaning() -> None:
+    """No class takes a name that another class has."""
+    several = {name: sorted(where) for name, where in places().items() if len(where) > 1}
+    assert {name: where for name, where in several.items() if name not in KNOWN} == {}
+
+
+def test_the_list_of_exceptions_only_shrinks() -> None:
+    """A name that has one meaning now is no exception any more."""
+    several = {name for name, where in places().items() if len(where) > 1}
+    assert sorted(KNOWN - several) == []
