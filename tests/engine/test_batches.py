@@ -136,7 +136,7 @@ async def test_names_of_children_are_their_parents_to_give(made: Harness) -> Non
     async with made as harness:
         tenant = harness.tenant
         await tenant.create(Tree, "t")
-        with pytest.raises(InputError, match="name for a child"):
+        with pytest.raises(InputError, match="names of this form are for children"):
             await tenant.create(Leaf, "t:2:0")
         (await tenant.send("t", Tree.grow())).unwrap()
         assert (await tenant.get("t")).states == ("full",)
@@ -196,9 +196,9 @@ def test_what_a_node_cannot_work_with_is_refused_at_once() -> None:
         Node(memory, CHARTS, handlers={"x": hear})  # type: ignore[arg-type]  # on purpose
     with pytest.raises(InputError, match="retention"):
         Node(memory, CHARTS, retention=Retention(messages="soon"))
-    with pytest.raises(InputError, match="list of texts"):
+    with pytest.raises(InputError, match="list of strings"):
         Node(memory, CHARTS, secrets="one long secret of many words")
-    with pytest.raises(InputError, match="hears of"):
+    with pytest.raises(InputError, match="kinds must be among"):
         Subscriber("s", hear, kinds="topics")
 
 

@@ -18,6 +18,7 @@ from headway.outbox.relay import Relay
 from headway.statechart.effects import ClosedAsk
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing, selection
+from headway.statechart.step import work as step_work
 from headway.statechart.upgrade import instance, open_items
 from headway.store.queries import Claim
 from headway.store.rows import WorkRow
@@ -49,7 +50,8 @@ def no_fencing_by_attempt(patch: Patch) -> None:
                 return state, each
         raise Veto("stale", "gone")
 
-    patch.setattr(fencing, "open_work", open_work)
+    for module in (fencing, step_work):
+        patch.setattr(module, "open_work", open_work)
 
 
 def a_refused_order_leaves_traces(patch: Patch) -> None:

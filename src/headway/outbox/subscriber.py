@@ -37,8 +37,10 @@ class Subscriber:
     ) -> None:
         if not name or not callable(handler):
             raise InputError("a subscriber needs a name and an async function")
-        if begins not in {"now", "first"} or not {*several(kinds)} <= SENT:
-            raise InputError(f"begins must be now or first, and kinds of {', '.join(sorted(SENT))}")
+        if begins not in {"now", "first"}:
+            raise InputError("begins must be now or first")
+        if not {*several(kinds)} <= SENT:
+            raise InputError(f"kinds must be among {', '.join(sorted(SENT))}")
         if not milliseconds(timeout):
             raise InputError("the timeout of a subscriber must be more than 0")
         self.name = f"subscriber:{name}"

@@ -182,4 +182,4 @@ def _nesting(place: str, block: Iterable[model.Action]) -> Found:
         level = [inner for action in level for inner in _inside(action)]
         if not level:
             return
-    yield place, f"actions are nested deeper than {DEEPEST_ACTIONS} levels"
+    yield place, f"actions are nested more than {DEEPEST_ACTIONS} levels deep"
