@@ -61,7 +61,7 @@ def spell(duration: int) -> str:
 
 
 def backoff(failures: int, *, base: float, cap: float, factor: float = 2.0) -> float:
-    """Seconds to wait after so many failures in a row: the base, growing by the factor up to the cap.
+    """The wait after so many failures in a row, in the unit of `base`: it grows by the factor, up to the cap.
 
     Without a failure there is no wait.
     """

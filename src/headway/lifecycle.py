@@ -25,8 +25,8 @@ __all__ = [
 class Lifecycle:
     """Charts, the handlers of their work, where their messages go, and the facts that their guards need.
 
-    `routers` are its own routes (`headway.api.route.Router`), which the service serves beside the others.
-    `meters` count what is its own (`headway.telemetry.metrics.Meter`); the service tells it in its metrics.
+    `routers` are its own routes (`headway.http.Router`), which the service serves beside the others.
+    `meters` are its own metrics: each takes node and counters, and returns a function that reads them.
     """
 
     charts: Sequence[Charted] = ()

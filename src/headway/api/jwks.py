@@ -116,7 +116,7 @@ def _fetched(place: Address, to: str, tls: ssl.SSLContext | None) -> bytes:
         )
         answer = connection.getresponse()
         if answer.status != OK:
-            raise JwksError(f"the answer is {answer.status}")
+            raise JwksError(f"the key server answered with HTTP status {answer.status}")
         return answer.read(LARGEST + 1)
     finally:
         connection.close()

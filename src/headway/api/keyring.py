@@ -237,7 +237,7 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
     if unknown := sorted({*scopes} - {*SCOPES}):
         raise InputError(f"there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
     if not key.scopes:
-        raise InputError("a key has at least one scope")
+        raise InputError("a key needs at least one scope")
     if key.kind not in get_args(Kind):
         raise InputError(f"an actor is one of {', '.join(get_args(Kind))}, not {key.kind!r}")
     require_id("the tenant of a key", key.tenant)

@@ -139,7 +139,7 @@ def _paragraphs(text: str) -> str:
 
 
 def inline(text: str) -> str:
-    """A text with its code marked."""
+    """The text as HTML: escaped, with backticks as `<code>`."""
     return CODE.sub(r"<code>\1</code>", escape(text, quote=False))
 
 

@@ -90,7 +90,7 @@ def _refused(refusal: Refusal) -> Problem:
 
 
 def _told(value: Allowed | Objection) -> dict[str, Any]:
-    """All fields, also those that hold nothing."""
+    """All fields, including empty ones."""
     return {name: getattr(value, name) for name in value.__struct_fields__}
 
 

@@ -102,7 +102,7 @@ class Reader:
         unsafe = {*issuer.algorithms} - {*SAFE}
         if unsafe or not issuer.algorithms:
             raise InputError(
-                f"tokens are signed by one of {', '.join(SAFE)}, not by {sorted(unsafe) or 'none'}"
+                f"algorithms must be among {', '.join(SAFE)}; given: {', '.join(sorted(unsafe)) or 'none'}"
             )
         if not issuer.issuer or not issuer.audience:
             raise InputError("tokens need an issuer and an audience")

@@ -193,7 +193,7 @@ async def claim(body: WorkClaimBody, caller: Who, request: Request, keyed: Keyed
 
 
 async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: Request) -> Response:
-    """Claim for a request with a key; what is leased for a caller who is gone waits for the repeat."""
+    """Claim under an idempotency key: if the caller disconnects, a repeated request gets the same work."""
     remote = remote_of(request.app)
     claiming = remote.claim_once(asked, wait, keyed, lambda items: stored_json(_works(items)))
     kept = await _while_there(claiming, request)

@@ -55,7 +55,7 @@ class Announcer(WatchingService):
         return bool(self._topics)
 
     def look(self, changes: Changes) -> None:
-        """Note what is new."""
+        """Note the topics of a commit's changes, and wake the announcer."""
         for kind, topic in TOPICS.items():
             if getattr(changes, kind):
                 self._topics.add(topic)

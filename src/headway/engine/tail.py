@@ -164,7 +164,7 @@ class Tail(WatchingService):
         return self._end or Cursor()
 
     async def now(self) -> Cursor:
-        """From where to read what comes from now on."""
+        """The cursor of the last event; reading after it returns only new events."""
         return await self._store.events.last()
 
     async def read(self, query: EventQuery) -> EventPage:

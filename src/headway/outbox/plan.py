@@ -106,7 +106,7 @@ class Backlog:
 
     @property
     def has_room(self) -> bool:
-        """Whether a message that fails for the first time can still wait."""
+        """Whether there is room for another failed message to wait for its retry."""
         return self.count < 2 * self.most
 
     def learn(self, letters: Iterable[LetterPlace]) -> None:

@@ -166,7 +166,7 @@ async def retry_work(work: WorkId, node: Here, caller: Who, call: Called) -> Wor
         return _work(next(iter(await _rows(node, caller.tenant, work)), row))
     row = await _row(node, caller.tenant, work)
     if row.worker is not None:
-        raise Problem("not_possible", f"{row.worker} is at attempt {row.attempt} of {work}")
+        raise Problem("not_possible", f"{work} cannot be retried: {row.worker} runs attempt {row.attempt}")
     return _work(row)
 
 

@@ -65,7 +65,7 @@ class Look:
         self.values = [facts.values(found.counters, records) for facts in self._facts]
 
     def changes(self) -> Changes:
-        """Nothing."""
+        """No changes: a rehearsal only reads."""
         return Changes()
 
 

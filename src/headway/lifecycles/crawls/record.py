@@ -70,7 +70,7 @@ class Claim:
     def __post_init__(self) -> None:
         """Raises ValueError when the id says nothing."""
         if not self.worker_id.strip():
-            raise ValueError("a worker has an id")
+            raise ValueError("worker_id must not be empty")
 
 
 @dataclass(kw_only=True)

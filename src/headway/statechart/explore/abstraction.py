@@ -157,7 +157,7 @@ class Abstraction:
         return () if keep is None else keep(self, action)
 
     def asking(self, options: list[Actions]) -> Actions:
-        """One action that does one of several things, by choice."""
+        """An action that runs one of the options; the explorer tries each."""
         name = f"choice {len(self.functions)}"
         choices = self.choices
 

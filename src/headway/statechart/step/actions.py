@@ -87,7 +87,7 @@ def fill(draft: Draft, template: str) -> str:
 
 
 def filled(template: str, known: Mapping[str, Any]) -> str:
-    """A text with `{name}` replaced by what is known under that name; what comes in is not read again.
+    """Replace each `{name}` by its value; braces inside a value are not replaced again.
 
     A NUL character becomes U+FFFD: not every store can hold it in a key.
     """

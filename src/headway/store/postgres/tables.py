@@ -91,7 +91,7 @@ class Table(Generic[Row]):
 
     @property
     def upsert(self) -> str:
-        """The statement that inserts rows, or takes the place of those with their keys."""
+        """The statement that inserts rows and replaces those with the same keys."""
         return f"{self.insert} {self.renewal}"
 
     @property

@@ -100,7 +100,7 @@ def read_events(connection: Connection, query: EventQuery) -> EventPage:
 
 
 def last_event(connection: Connection) -> Cursor:
-    """From where to read what comes from now on."""
+    """The cursor of the last event; reading after it returns only new events."""
     found = dict(connection.fetch(LAST_EVENT))
     return Cursor(0, found.get("history", 0), found.get("outbox", 0))
 
