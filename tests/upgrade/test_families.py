@@ -1,10 +1,14 @@
 """Upgrades of children and parents: what the one hears of the other, and what follows by itself."""
 
+import asyncio
+from typing import Any
+
 import pytest
 
 from headway import Event, Final, State, Statechart, Step, Upgrade, View, any_live, start
 from headway.actions import add, spawn
 from headway.codec import from_data
+from headway.engine.orders import Answer
 from headway.engine.upgrade.rehearsal import rehearse
 from headway.engine.upgrade.upgrade import undo, upgrade
 from headway.statechart.chart import Charted
@@ -59,6 +63,22 @@ class Errs(Statechart, name="Child", version=2, upgrades={1: Upgrade(states={"op
     fine, wrong = State(initial=True), State()
     open_, closed = State(fine, wrong, initial=True), Final()
     broke = fine.always.to(wrong, counts="errors")
+    close = any_live.to(closed)
+
+
+class Nest(Statechart):
+    """Holds others of its kind."""
+
+    open_, closed = State(initial=True), Final()
+    add = open_.stay(do=spawn("Nest"))
+    close = any_live.to(closed)
+
+
+class Fresh(Statechart, name="Nest", version=2, upgrades={1: Upgrade(states={"open_": "fresh"})}):
+    """The same, with another status."""
+
+    fresh, closed = State(initial=True), Final()
+    add = fresh.stay(do=spawn("Nest"))
     close = any_live.to(closed)
 
 
@@ -120,6 +140,34 @@ def test_an_undo_passes_over_who_has_moved_by_itself_in_the_upgrade(played: Play
             look = Broke()
             await engine.store.run(look)
             assert look.count == 1
+
+    played(scenario)
+
+
+def test_a_child_is_upgraded_after_a_parent_whose_version_is_not_known(
+    played: Played, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is tried again when those before it are done, by a program that knows the new version alone."""
+
+    async def scenario(world: World) -> None:
+        async with world.engine(Nest) as engine:
+            await went(engine.create(T, "n", "Nest"))
+            await went(engine.send(T, "n", Event("add")))
+        async with world.engine(Fresh) as engine:
+            tried, change = asyncio.Event(), engine.upgrade
+
+            async def parent_last(tenant: str, instance: str, to: int, **options: Any) -> Answer:
+                if instance == "n":
+                    await tried.wait()
+                try:
+                    return await change(tenant, instance, to, **options)
+                finally:
+                    tried.set()
+
+            monkeypatch.setattr(engine, "upgrade", parent_last)
+            report = await upgrade(engine, "Nest", 2)
+            assert (report.done, report.told) == (2, [])
+            assert (await engine.get(T, "n")).children == {"fresh": 1}
 
     played(scenario)
 

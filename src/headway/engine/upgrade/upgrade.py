@@ -8,12 +8,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import compress
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
 from headway.engine.upgrade.activity import acted_anew
 from headway.engine.upgrade.versions import Versions, lines_of, pages, prepared
-from headway.errors import EngineError, UnknownInstanceError, UpgradeError, VersionConflictError
+from headway.errors import (
+    EngineError,
+    UnknownInstanceError,
+    UnknownVersionError,
+    UpgradeError,
+    VersionConflictError,
+)
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import SYSTEM, Actor
 from headway.statechart.upgrade.instance import UPGRADE, UpgradeRecord
@@ -159,20 +166,37 @@ async def _each(engine: Engine, chart: str, change: Change, progress: Progress |
     report = Upgraded()
     seen = 0
     async for page in pages(engine.store, chart):
-        await asyncio.gather(*(_change(row, change, report) for row in page))
+        early = await asyncio.gather(*(_is_too_early(row, change, report) for row in page))
+        for row in compress(page, early):  # by name: a parent comes before its children
+            await _change(row, change, report)
         seen += len(page)
         if progress is not None:
             progress(seen)
     return report
 
 
+async def _is_too_early(row: InstanceRow, change: Change, report: Upgraded) -> bool:
+    """Change an instance; True, and nothing has happened, if its parent has a version unknown here as yet."""
+    try:
+        await _count(row, change, report)
+    except UnknownVersionError:
+        return True
+    except EngineError as error:
+        report.fail(row, str(error))
+    return False
+
+
 async def _change(row: InstanceRow, change: Change, report: Upgraded) -> None:
+    try:
+        await _count(row, change, report)
+    except EngineError as error:
+        report.fail(row, str(error))
+
+
+async def _count(row: InstanceRow, change: Change, report: Upgraded) -> None:
     try:
         changed = await change(row)
     except UnknownInstanceError:
-        report.passed += 1
-    except EngineError as error:
-        report.fail(row, str(error))
-    else:
-        report.done += bool(changed)
-        report.passed += not changed
+        changed = False
+    report.done += bool(changed)
+    report.passed += not changed
