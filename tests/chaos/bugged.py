@@ -13,6 +13,7 @@ from headway.engine.engine import Engine
 from headway.outbox.relay import Relay
 from headway.statechart.refusal import Veto
 from headway.statechart.step import fencing
+from headway.statechart.step import work as step_work
 from headway.store.sqlite.connection import Connection
 from headway.worker.heartbeat import Deadlines, Heartbeat
 
@@ -53,7 +54,8 @@ def no_fencing() -> None:
 
     replace(worker, "SHORT", worker.LONG)  # most of the work is under way when its worker wakes up
 
-    replace(fencing, "open_work", open_work)
+    for module in (fencing, step_work):
+        replace(module, "open_work", open_work)
     for service in (Heartbeat, Deadlines):
         replace(service, "turn", nothing)
 

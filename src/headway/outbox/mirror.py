@@ -135,7 +135,7 @@ class Mirror(WatchingService):
     """
 
     name = "mirror"
-    passing = (StoreError, DeliveryError)
+    transient = (StoreError, DeliveryError)
 
     def __init__(
         self,
