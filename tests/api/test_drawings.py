@@ -94,7 +94,7 @@ async def test_many_callers_share_few_programs(tmp_path: Path, program: Program)
     ):
         paths = [f"/v1/charts/{chart.chart.name}/diagram.svg" for chart in CHARTS] * 20
         async with asyncio.TaskGroup() as group:
-            calls = [group.create_task(service.client.get(path)) for path in paths]
+            calls = [group.create_task(service.client.get(path, timeout=300)) for path in paths]
             await program.begun(AT_ONCE)
             assert (await other.post("/v1/instances", json={"chart": "Small0"})).status_code == 201
             assert len(program.lines("begun")) == AT_ONCE

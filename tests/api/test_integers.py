@@ -7,8 +7,12 @@ from typing import Any
 
 import pytest
 
+from headway.api import bodies
 from headway.api.app import application
 from headway.api.bodies import LARGEST_WHOLE
+from headway.api.problems import Problem
+from headway.api.workers import FailBody, ReleaseBody, WorkClaimBody
+from headway.codec import encode, from_data
 from headway.lifecycles.supervision.lifecycle import lifecycle as supervision
 from headway.lifecycles.task_runs.lifecycle import lifecycle as task_runs
 from tests.api.serving import Service
@@ -81,3 +85,42 @@ async def test_versions_and_counters_have_bounds_too(service: Service) -> None:
     told = {"worker": "w", "attempt": 1, "progress": 0.5, "counters": {"pages": 10**30}}
     answer = await service.client.post("/v1/work/none:1:0/heartbeat", json=told)
     assert answer.status_code == 422
+
+
+@pytest.mark.parametrize("charts", [{"a": [1.0] * 5_000}, {"a": [], "b": [1.0]}], ids=["many", "some"])
+async def test_whole_numbers_written_with_a_point_are_taken_all_at_once(
+    monkeypatch: pytest.MonkeyPatch, charts: dict[str, list[float]]
+) -> None:
+    """JSON does not tell 1.0 from 1; the body is decoded a few times, however many there are."""
+    decoded = []
+
+    def counting(kind: Any, data: Any) -> Any:
+        decoded.append(kind)
+        return from_data(kind, data)
+
+    monkeypatch.setattr(bodies, "from_data", counting)
+    claim = bodies.parsed(WorkClaimBody, encode({"worker": "w", "handlers": ["h"], "charts": charts}))
+    assert claim.charts == charts
+    assert len(decoded) <= 3
+
+
+@pytest.mark.parametrize("charts", [{"b": [1.0], "c": None}, {"b": [1.0, 1.5]}, {"b": {"x": 1.0}}])
+async def test_other_numbers_beside_them_are_refused(charts: object) -> None:
+    """What is wrong is named; nothing fails."""
+    with pytest.raises(Problem) as refused:
+        bodies.parsed(WorkClaimBody, encode({"worker": "w", "handlers": ["h"], "charts": charts}))
+    assert refused.value.code == "invalid"
+
+
+@pytest.mark.parametrize(
+    ("kind", "body"),
+    [
+        (FailBody, {"worker": "w", "attempt": 1, "code": "A\n"}),
+        (ReleaseBody, {"worker": "w", "attempt": 1, "after": "5s\n"}),
+    ],
+)
+async def test_a_pattern_ends_where_the_text_ends(kind: Any, body: dict[str, Any]) -> None:
+    """A line break at the end does not pass."""
+    with pytest.raises(Problem) as refused:
+        bodies.parsed(kind, encode(body))
+    assert refused.value.code == "invalid"

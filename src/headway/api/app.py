@@ -24,7 +24,7 @@ from headway.api.openapi import document_of
 from headway.api.operations import bulk, letters, work
 from headway.api.problems import FAILURES, Problem, problem_of
 from headway.api.requests import headers_of, read_body
-from headway.api.route import DirectRoutes, allowed_methods, failure, known_query, require_routes
+from headway.api.route import DirectRoutes, failure, http_problem, known_query, require_routes
 from headway.drawing import Drawings
 from headway.errors import HeadwayError
 from headway.node import Node
@@ -66,6 +66,9 @@ class Front:
         # Names are decoded after the path was taken apart: a name may hold a slash.
         scope["path"] = scope["raw_path"].decode("ascii", "replace")
         if kind == "websocket":
+            with suppress(Problem):  # a doubled header: the route that reads it refuses it
+                headers = headers_of(scope["headers"])
+                scope[CALL] = Call(self.app, "GET", scope["path"], headers, query=scope["query_string"])
             await self.app(scope, receive, send)
         else:
             await self._serve(scope, receive, send)
@@ -78,7 +81,7 @@ class Front:
     @cached_property
     def direct(self) -> DirectRoutes:
         """The routes that a connection may call itself."""
-        return DirectRoutes(self.app)
+        return DirectRoutes([route for router in ROUTERS for route in router.routes])
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         call = Call(self.app, scope["method"], scope["path"], {}, query=scope["query_string"])
@@ -146,20 +149,6 @@ async def _tell(request: Request, error: Exception) -> Response:
     return problem_response(problem, request.scope["path"])
 
 
-NOT_ALLOWED = 405
-HTTP_CODES = {
-    404: "not_found",
-    NOT_ALLOWED: "method",
-    413: "too_large",
-    415: "media_type",
-    503: "unavailable",
-}
-
-
 async def _tell_http(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = {}
-    if status == NOT_ALLOWED:
-        headers["Allow"] = ", ".join(allowed_methods(request.app, request.scope["path"]))
-    problem = Problem(HTTP_CODES.get(status, "malformed"), headers=headers)
+    problem = http_problem(error, request.app, request.scope["path"])
     return problem_response(problem, request.scope["path"])

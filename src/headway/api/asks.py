@@ -40,10 +40,13 @@ Id = Annotated[str, Path(description="The ask's id.", max_length=400)]
 Token = Annotated[str, Path(description="The token that a person was sent.", max_length=4_000)]
 Text = Annotated[str, Meta(min_length=1, max_length=200, pattern=NO_NUL)]
 AtMostADay = Annotated[
-    str, Meta(pattern="^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)$", examples=["15m", "2h"])
+    str,
+    Meta(
+        pattern=r"^([1-9][0-9]{0,3}s|[1-9][0-9]{0,2}m|([1-9]|1[0-9]|2[0-4])h)(?!\n)$", examples=["15m", "2h"]
+    ),
 ]
 LinkLasts = Annotated[
-    str, Meta(pattern="^([1-9][0-9]{0,4}(s|m|h)|[1-9][0-9]{0,2}d)$", examples=["12h", "2d"])
+    str, Meta(pattern=r"^([1-9][0-9]{0,4}(s|m|h)|[1-9][0-9]{0,2}d)(?!\n)$", examples=["12h", "2d"])
 ]
 Reason = Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)]
 

@@ -72,13 +72,14 @@ Change = Annotated[int, Meta(ge=-LARGEST_WHOLE, le=LARGEST_WHOLE)]
 Duration = Annotated[
     str,
     Meta(
-        pattern=r"^((0|[1-9][0-9]{0,4})(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["90s", "15m", "12h", "30d"]
+        pattern=r"^((0|[1-9][0-9]{0,4})(ms|s|m|h)|[1-9][0-9]{0,3}d)(?!\n)$",
+        examples=["90s", "15m", "12h", "30d"],
     ),
 ]
 """A number and its unit; without it there is no end."""
 
 RequestKey = Annotated[
-    Annotated[str, Meta(pattern=r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?$")] | None,
+    Annotated[str, Meta(pattern=r"^[\x21-\x7e]([\x20-\x7e]{0,253}[\x21-\x7e])?(?!\n)$")] | None,
     Meta(description="The same as the header `Idempotency-Key`: a repeat gets the first answer."),
 ]
 """The idempotency key as a field `request_id` of a body; `headway.api.route` finds it there."""
@@ -211,19 +212,17 @@ def _with_whole_numbers(kind: Any, body: bytes) -> Any | None:
 
 def _make_whole(data: Any, steps: Sequence[str]) -> bool:
     """Make the number at a place whole; False when there is none to be made."""
+    if steps[0] == ANY_KEY or steps[0].isdigit():  # all at once: one by one takes a time of n * n
+        places = [*data] if isinstance(data, dict) else [*range(len(data))] if isinstance(data, list) else []
+    else:
+        places = [steps[0]] if isinstance(data, dict) and steps[0] in data else []
     if len(steps) > 1:
-        inner = [*data.values()] if steps[0] == ANY_KEY else [data[_index(steps[0])]]
-        made = [_make_whole(each, steps[1:]) for each in inner]
+        made = [_make_whole(data[each], steps[1:]) for each in places]
         return any(made)
-    places = [*data] if steps[0] == ANY_KEY else [_index(steps[0])]
     whole = [each for each in places if isinstance(data[each], float) and data[each].is_integer()]
     for each in whole:
         data[each] = int(data[each])
     return bool(whole)
-
-
-def _index(step: str) -> str | int:
-    return int(step) if step.isdigit() else step
 
 
 @cache

@@ -143,9 +143,14 @@ def needs(scope: str) -> Any:
     return Depends(check)
 
 
-def needed_scope(dependencies: Iterable[params.Depends]) -> str | None:
-    """The scope that one of these dependencies asks for."""
-    return next((_SCOPES[each.dependency] for each in dependencies if each.dependency in _SCOPES), None)
+def needed_scopes(dependencies: Iterable[params.Depends]) -> tuple[str, ...]:
+    """All scopes that these dependencies ask for."""
+    return tuple(_SCOPES[each.dependency] for each in dependencies if each.dependency in _SCOPES)
+
+
+def are_known(dependencies: Iterable[params.Depends], others: Iterable[object]) -> bool:
+    """Whether a route does by itself all that these dependencies do."""
+    return all(each.dependency in _SCOPES or each.dependency in others for each in dependencies)
 
 
 def request_id_of(call: Called) -> str | None:

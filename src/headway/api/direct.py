@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -30,7 +30,7 @@ class Exchange:
         self,
         call: Call,
         route: Route,
-        names: Sequence[str],
+        names: Mapping[str, str],
         *,
         raw_headers: Sequence[tuple[bytes, bytes]],
         keep_alive: bool,
@@ -93,7 +93,7 @@ class DirectConnection(Connection):
         if not getattr(self.cycle, "response_complete", True) or not self.front.is_direct:
             return None
         length = dict(self.headers).get(b"content-length")
-        if length is None or int(length) > LARGEST_DIRECT:
+        if length is None or int(length) > min(LARGEST_DIRECT, self.front.limits.body) or b"?" in self.url:
             return None
         path = self.url.decode("ascii", "replace")
         if (found := self.front.direct.find(path)) is None:

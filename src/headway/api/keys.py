@@ -35,7 +35,7 @@ Id = Annotated[str, Path(description="The key's id: the part between `hw_` and i
 
 
 Overlap = Annotated[
-    str, Meta(pattern="^(0s|[1-9][0-9]{0,4}(ms|s|m|h)|[1-9][0-9]{0,3}d)$", examples=["1h", "0s"])
+    str, Meta(pattern=r"^(0s|[1-9][0-9]{0,4}(ms|s|m|h)|[1-9][0-9]{0,3}d)(?!\n)$", examples=["1h", "0s"])
 ]
 Rate = Annotated[int, Meta(ge=1, le=HIGHEST_RATE)]
 

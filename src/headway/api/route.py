@@ -14,9 +14,10 @@ from fastapi.dependencies.utils import get_flat_params
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, iter_route_contexts
 from pydantic import TypeAdapter, ValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
-from starlette.routing import compile_path
+from starlette.routing import BaseRoute, compile_path
 
 from headway.api.answers import NO_STORE, Reply, json_response, problem_response
 from headway.api.bodies import parsed, wrong
@@ -24,12 +25,14 @@ from headway.api.call import (
     Call,
     Called,
     access_of,
+    are_known,
     call_of,
     caller_of,
     decoded_name,
+    decoded_path,
     expected_seq_of,
     keyed_request_of,
-    needed_scope,
+    needed_scopes,
     node_of,
     request_id_of,
     require,
@@ -73,6 +76,7 @@ class Function:
         self._given: list[tuple[str, Callable[[Call], Any]]] = []
         taken = [self._takes(name) for name in hints]
         self.is_direct = all(taken)
+        self.takes_caller = any(take is GIVEN[caller_of] for _, take in self._given)
 
     @property
     def fields(self) -> Iterator[str]:
@@ -98,10 +102,11 @@ class Function:
         call.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # as inspect reads it
         return call
 
-    async def run(self, call: Call, names: Sequence[str]) -> Response:
+    async def run(self, call: Call, names: Mapping[str, str]) -> Response:
         """Call the function with what it takes from a call, and from its path; without FastAPI."""
         given = {name: take(call) for name, take in self._given}
-        for (name, kind), text in zip(self._names, names, strict=False):
+        for name, kind in self._names:
+            text = names[name]
             given[name] = _checked(kind, name, decoded_name(text))
         if self._body is not None:
             given[self._body] = self.decoded(call)
@@ -156,7 +161,7 @@ class Route(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """What answers a request that the application routes here."""
         run = super().get_route_handler()
-        self.scope = needed_scope(self.dependencies)
+        self.scopes = needed_scopes(self.dependencies)
         self.is_engine_call = any(each.call is request_id_of for each in self.dependant.dependencies)
         self.has_body_key = "request_id" in self.function.fields
 
@@ -165,15 +170,17 @@ class Route(APIRoute):
 
         return handle
 
-    async def answer(self, call: Call, names: Sequence[str]) -> Response:
+    async def answer(self, call: Call, names: Mapping[str, str]) -> Response:
         """The answer to a call whose path has these names; only for a function that `is_direct`."""
         return await self._answer(call, partial(self.function.run, call, names))
 
     async def _answer(self, call: Call, run: Run) -> Response:
         """The answer to a call; `run` calls the function."""
         try:
-            if self.scope is not None:
-                require(await call.find_caller(), self.scope)
+            if self.scopes or self.function.takes_caller or _has_key(call):
+                caller = await call.find_caller()
+                for scope in self.scopes:
+                    require(caller, scope)
                 if call.method == "POST":
                     call.key = key_of(call, in_body=self.has_body_key)
             if call.key is None:
@@ -217,24 +224,30 @@ class Router(APIRouter):
 class DirectRoutes:
     """The POST routes that can be called without the application, by the segments of their paths."""
 
-    def __init__(self, app: FastAPI) -> None:
-        self._routes: dict[tuple[str, ...], Route] = {}
+    def __init__(self, routes: Sequence[BaseRoute]) -> None:
+        self._routes: dict[tuple[str, ...], tuple[Route, list[str]]] = {}
         self._masks: dict[int, dict[tuple[int, ...], None]] = {}
-        for context in iter_route_contexts(app.routes):
+        for context in iter_route_contexts(routes):
             route = context.original_route
-            if isinstance(route, Route) and route.function.is_direct and "POST" in (route.methods or ()):
+            if (
+                isinstance(route, Route)
+                and route.function.is_direct
+                and "POST" in (route.methods or ())
+                and are_known(context.dependencies, {decoded_path, known_query})
+            ):
                 self._add(route, str(context.path).split("/"))
 
-    def find(self, path: str) -> tuple[Route, Sequence[str]] | None:
+    def find(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
         """The route of a path, with the names in the path as they were sent."""
         segments = path.split("/")
         for mask in self._masks.get(len(segments), ()):
             names = [segments[place] for place in mask]
             for place in mask:
                 segments[place] = "{}"
-            route = self._routes.get(tuple(segments))
-            if route is not None:
-                return (route, names) if all(names) else None
+            found = self._routes.get(tuple(segments))
+            if found is not None:
+                route, own = found
+                return (route, dict(zip(own, names, strict=True))) if all(names) else None
             for place, name in zip(mask, names, strict=True):
                 segments[place] = name
         return None
@@ -242,7 +255,9 @@ class DirectRoutes:
     def _add(self, route: Route, segments: list[str]) -> None:
         mask = tuple(place for place, each in enumerate(segments) if each.startswith("{"))
         self._masks.setdefault(len(segments), {})[mask] = None
-        self._routes[tuple("{}" if place in mask else each for place, each in enumerate(segments))] = route
+        own = [segments[place].strip("{}").partition(":")[0] for place in mask]
+        path = tuple("{}" if place in mask else each for place, each in enumerate(segments))
+        self._routes.setdefault(path, (route, own))
 
 
 def _is_body(hint: object) -> bool:
@@ -274,9 +289,30 @@ def failure(call: Call, error: Exception) -> Response:
     """The answer to a call that has failed."""
     if isinstance(error, RequestValidationError):
         return problem_response(_invalid(error.errors()), call.path)
+    if isinstance(error, HTTPException):
+        return problem_response(http_problem(error, call.app, call.path), call.path)
     problem = problem_of(error)
     FAILURES.tell(error, problem, f"{call.method} {call.path}")
     return problem_response(problem, call.path)
+
+
+NOT_ALLOWED = 405
+HTTP_CODES = {
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not_found",
+    NOT_ALLOWED: "method",
+    413: "too_large",
+    415: "media_type",
+    503: "unavailable",
+}
+
+
+def http_problem(error: Exception, app: FastAPI, path: str) -> Problem:
+    """The problem of an error that Starlette or a route of a lifecycle raises by its status."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    headers = {"Allow": ", ".join(allowed_methods(app, path))} if status == NOT_ALLOWED else {}
+    return Problem(HTTP_CODES.get(status, "malformed"), headers=headers)
 
 
 def _invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
@@ -304,12 +340,18 @@ def _uncached(response: Response) -> Response:
     return response
 
 
+def _has_key(call: Call) -> bool:
+    return call.method == "POST" and {b"idempotency-key", b"authorization"} <= call.headers.keys()
+
+
 def require_routes(app: FastAPI) -> None:
     """Raises InputError for a route that is not a `Route`, which has its own ways with errors and repeats."""
     for context in iter_route_contexts(app.routes):
         route = context.original_route
         if isinstance(route, APIRoute) and not isinstance(route, Route):
             raise InputError(f"the route {context.path} must be one of a headway.api.route.Router")
+        if isinstance(route, Route):  # also those of the routers that include it
+            route.scopes = needed_scopes(context.dependencies)
 
 
 def allowed_methods(app: FastAPI, path: str) -> list[str]:

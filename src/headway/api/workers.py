@@ -148,7 +148,7 @@ class CompleteBody(Attempt):
 class FailBody(Attempt):
     """The attempt has failed; the chart says by the code whether there is another."""
 
-    code: Annotated[str, Meta(pattern="^[A-Za-z_][A-Za-z0-9_-]{0,99}$", examples=["CARD_DECLINED"])]
+    code: Annotated[str, Meta(pattern=r"^[A-Za-z_][A-Za-z0-9_-]{0,99}(?!\n)$", examples=["CARD_DECLINED"])]
     message: Annotated[str, Meta(max_length=10_000, pattern=NO_NUL)] = ""
     details: dict[str, Any] = {}
 
