@@ -124,3 +124,9 @@ async def test_a_pattern_ends_where_the_text_ends(kind: Any, body: dict[str, Any
     with pytest.raises(Problem) as refused:
         bodies.parsed(kind, encode(body))
     assert refused.value.code == "invalid"
+
+
+async def test_a_mistake_behind_them_is_the_one_that_is_named() -> None:
+    """A whole number written as 1.0 is none."""
+    with pytest.raises(Problem, match="handlers"):
+        bodies.parsed(WorkClaimBody, encode({"worker": "w", "charts": {"a": [1.0]}}))

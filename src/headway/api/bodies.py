@@ -92,8 +92,11 @@ def parsed(kind: Any, body: bytes) -> Any:
     except InputError as error:
         _check_json(error, body)
         message, place = _message(error)
-        if NOT_WHOLE.fullmatch(message) and (whole := _with_whole_numbers(kind, body)) is not None:
-            return whole
+        if NOT_WHOLE.fullmatch(message):
+            try:
+                return _with_whole_numbers(kind, body)
+            except InputError as remaining:
+                message, place = _message(remaining)
         raise wrong(*_worded(kind, body, place, message)) from error
 
 
@@ -198,8 +201,8 @@ def _structs(kind: object) -> list[Any]:
     return [struct for part in get_args(kind) for struct in _structs(part)]
 
 
-def _with_whole_numbers(kind: Any, body: bytes) -> Any | None:
-    """The value of a body that writes a whole number as 1.0; None if another number is not whole."""
+def _with_whole_numbers(kind: Any, body: bytes) -> Any:
+    """The value of a body that writes whole numbers as 1.0; raises InputError for any other mistake."""
     data = decode(object, body)
     while True:
         try:
@@ -207,7 +210,7 @@ def _with_whole_numbers(kind: Any, body: bytes) -> Any | None:
         except InputError as error:
             message, place = _message(error)
             if not NOT_WHOLE.fullmatch(message) or not _make_whole(data, place.split(".")[1:]):
-                return None
+                raise
 
 
 def _make_whole(data: Any, steps: Sequence[str]) -> bool:
