@@ -18,9 +18,9 @@ pytestmark = pytest.mark.mission("ENG-18")
 DOT = """#!/bin/sh
 source=$(cat)
 echo "begun $$ $(ulimit -v) $(nice)" >> "{log}"
-read -r how < "{gate}"
+how=$(dd bs=1 count=1 2>/dev/null < "{gate}")
 echo "ended" >> "{log}"
-[ "$how" = draw ] && echo "<svg>drawn</svg>"
+[ "$how" = d ] && echo "<svg>drawn</svg>"
 """
 
 
@@ -65,8 +65,8 @@ class Program:
         return most
 
     def let(self, how: str) -> None:
-        """Let one run go on: it is to `draw`, or to `fail`."""
-        os.write(self.gate, f"{how}\n".encode())
+        """Let one run go on: it is to `draw`, or to `fail`. Two runs that read cannot share one byte."""
+        os.write(self.gate, how[:1].encode())
 
     async def begun(self, count: int) -> None:
         """Wait until so many have begun in all."""
