@@ -167,8 +167,9 @@ def remember(state: DeliveryState, plan: DeliveryPlan, results: Results) -> None
     for letter in plan.due:
         if letter.position in results.delivered or letter.position in results.dead:
             state.backlog.remove(key_of(letter), letter.position)
-    retried = (letter for letter, _ in results.retries.values())
-    for row in (*results.untried(plan), *retried, *plan.queued):
+    for letter, _ in results.retries.values():
+        state.backlog.add(key_of(letter), letter.position, letter.attempts)
+    for row in (*results.untried(plan), *plan.queued):
         state.backlog.add(key_of(row), row.position, row.attempts if isinstance(row, LetterRow) else 0)
 
 

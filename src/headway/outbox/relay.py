@@ -334,8 +334,7 @@ class Relay(WatchingService):
     async def _deliver(self, plan: DeliveryPlan, results: Results) -> bool:
         """Deliver, read what is next, and keep the lease meanwhile; False when it is lost."""
         ahead = [self._read_ahead(plan.cursor)] if plan.has_more else []
-        walks = self._delivery.walks(plan, results)
-        runners = [asyncio.create_task(walk) for walk in (*walks, *ahead)]
+        runners = [*map(asyncio.create_task, (*self._delivery.walks(plan, results), *ahead))]
         pending = set(runners)
         try:
             while pending:
