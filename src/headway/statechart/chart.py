@@ -10,9 +10,9 @@ from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
 from headway.statechart.authoring.declarations import Line
 from headway.statechart.expressions.expressions import Expression, parse_or_failing
+from headway.statechart.model import ANY
 from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (
-    ANY,
     HISTORY,
     Arc,
     Entering,
@@ -103,7 +103,9 @@ class Chart:
     @cached_property
     def secrets(self) -> Secrets | None:
         """What hides the sensitive parts of events and contexts; None when no type marks any."""
-        return Secrets(self.arcs, self.context_type) or None
+        typed = [(arc.model.events, arc.takes or arc.form) for arc in self.arcs]
+        events = [(descriptor(event), kind) for names, kind in typed if kind is not None for event in names]
+        return Secrets(events, self.context_type) or None
 
     def __eq__(self, other: object) -> bool:
         """Charts are equal when their models are: functions count by name."""

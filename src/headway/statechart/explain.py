@@ -16,9 +16,9 @@ from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapsho
 from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
-from headway.statechart.step.retry import losses
 from headway.statechart.step.selection import verdict
 from headway.statechart.step.step import in_utc
+from headway.statechart.step.work import losses
 from headway.statechart.tree import Arc, Node
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)

@@ -7,11 +7,11 @@ from typing import Any
 
 from headway.statechart import model
 from headway.statechart.expressions.expressions import Expression
+from headway.statechart.model import ANY
 from headway.statechart.types import DataType
 
 Function = Callable[..., Any]
 HISTORY = frozenset({"shallow", "deep"})
-ANY = "*"
 MOST_REMEMBERED = 64
 
 

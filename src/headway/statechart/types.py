@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, core_schema
 
 from headway.codec import encode, require_depth
 from headway.errors import HeadwayError, InputError
-from headway.statechart.sensitive import ALIASES, has_mark, has_marked_keys, names_in
+from headway.statechart.redaction import ALIASES, has_mark, has_marked_keys, names_in
 
 T = TypeVar("T")
 MODES: tuple[Literal["validation", "serialization"], ...] = ("validation", "serialization")

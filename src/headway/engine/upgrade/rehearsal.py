@@ -18,9 +18,8 @@ from headway.statechart.effects import ReportToParent, SpawnChild
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, child_changed
 from headway.statechart.step.step import Step, step
-from headway.statechart.upgrade.assessment import Fitness, Outlook, outlook
+from headway.statechart.upgrade.assessment import Fitness, Outlook, Replay, outlook
 from headway.statechart.upgrade.diff import lost_child_statuses
-from headway.statechart.upgrade.replay import Replay
 from headway.store.rows import InstanceRow, Key
 from headway.store.unit import Changes, Found, Reads
 

@@ -20,10 +20,18 @@ from headway.statechart.authoring.declarations import (
     Run,
     Upgrade,
 )
-from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
+from headway.statechart.authoring.states import (
+    BODY_ROWS,
+    AnyLive,
+    History,
+    Row,
+    State,
+    Transition,
+    Written,
+)
 from headway.statechart.authoring.values import Values, words_of
 from headway.statechart.chart import Chart
-from headway.statechart.validation.model_index import comes_from_people
+from headway.statechart.validation.contents import comes_from_people
 from headway.statechart.validation.validate import problems_of
 
 LATE = ("refuse", "record")

@@ -10,9 +10,16 @@ from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, from_data, is_json, to_data
 from headway.errors import DefinitionProblem, InputError, shown
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Declaration, Duration, Function, Line, Making, several
+from headway.statechart.authoring.declarations import (
+    Declaration,
+    Duration,
+    Function,
+    Line,
+    Making,
+    several,
+)
 from headway.statechart.types import DataType
-from headway.statechart.validation.model_index import ACTIONS
+from headway.statechart.validation.contents import ACTIONS
 from headway.statechart.validation.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)

@@ -9,8 +9,8 @@ from itertools import combinations, islice
 
 from headway.statechart.chart import Chart
 from headway.statechart.explore.explore import Edge, Exploration, Reached
-from headway.statechart.model import ROOT
-from headway.statechart.tree import ANY, HISTORY, Arc, Node, descriptor, entry_set, names_matching
+from headway.statechart.model import ANY, ROOT
+from headway.statechart.tree import HISTORY, Arc, Node, descriptor, entry_set, names_matching
 
 MOST_PAIRS = 100_000
 

@@ -1,4 +1,4 @@
-"""Circles in a graph of steps."""
+"""The work of states: each outcome is taken, each error has a recovery, and no retry goes on for ever."""
 
 from __future__ import annotations
 

@@ -11,6 +11,7 @@ from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.explore.facts import Facts
+from headway.statechart.model import ANY
 from headway.statechart.snapshot import (
     Actor,
     Event,
@@ -25,8 +26,8 @@ from headway.statechart.snapshot import (
     work_lost,
     work_progress,
 )
-from headway.statechart.step.retry import losses_allowed
-from headway.statechart.tree import ANY, RESERVED, Arc, Node, descriptor, names_matching
+from headway.statechart.step.work import losses_allowed
+from headway.statechart.tree import RESERVED, Arc, Node, descriptor, names_matching
 
 Kind = Literal["sent", "timer", "done", "error", "child"]
 AUTOMATIC: frozenset[Kind] = frozenset({"timer", "done", "error", "child"})

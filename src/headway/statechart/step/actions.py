@@ -28,8 +28,8 @@ from headway.statechart.expressions.expressions import (
     parse_or_failing,
     truthy,
 )
+from headway.statechart.redaction import HIDDEN
 from headway.statechart.refusal import Veto
-from headway.statechart.sensitive import HIDDEN
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.step.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.types import Mismatch

@@ -11,8 +11,8 @@ from typing import Any
 from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Objection
-from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
 from headway.statechart.tree import Node
 
@@ -130,7 +130,7 @@ class Draft(Scratch):
 
     def told(self, error: Exception) -> str:
         """An error of a function, in words that repeat nothing sensitive."""
-        return told_error(error, hides=self.chart.secrets is not None)
+        return redacted_error(error, hides=self.chart.secrets is not None)
 
     def snapshot(self) -> Snapshot:
         """The snapshot after the step."""

@@ -16,8 +16,8 @@ from headway.errors import HeadwayError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Veto
-from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step.actions import Fault
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
@@ -171,7 +171,7 @@ def _called(old: Chart, new: Chart, name: str, snapshot: Snapshot) -> Any:
         return new.functions[name](deepcopy(snapshot))
     except Exception as error:
         hides = not (old.secrets is new.secrets is None)
-        raise InputError(f"{name} failed: {told_error(error, hides=hides)}") from error
+        raise InputError(f"{name} failed: {redacted_error(error, hides=hides)}") from error
 
 
 def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, str]:
