@@ -29,17 +29,17 @@ Doing = Function | model.Action | Making | tuple[model.Action, ...]
 Telling = str | Making
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """Where in a file something was written."""
 
     file: str = ""
     number: int = 0
 
 
-def line_here(depth: int = 2) -> Line:
+def line_here(depth: int = 2) -> SourceLine:
     """Where the caller of the caller stands, or one further out."""
     frame = sys._getframe(depth)  # noqa: SLF001 - the only way to know the author's line
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno)
 
 
 class Declaration:

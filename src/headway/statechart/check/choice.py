@@ -10,7 +10,7 @@ from headway.statechart.check.analysis import Analysis, hides, order_decides
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.explore import Denial
 from headway.statechart.model import ROOT
-from headway.statechart.tree import Arc, Node, entry_set
+from headway.statechart.tree import Arc, StateNode, entry_set
 
 
 def ambiguous(analysis: Analysis) -> Iterator[Finding]:
@@ -113,7 +113,7 @@ def _next(free: dict[int, Arc], arc: Arc) -> Arc | None:
     return None
 
 
-def _first(free: dict[int, Arc], leaf: Node) -> Arc | None:
+def _first(free: dict[int, Arc], leaf: StateNode) -> Arc | None:
     return next((free[node.index] for node in leaf.upward if node.index in free), None)
 
 

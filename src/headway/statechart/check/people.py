@@ -10,7 +10,7 @@ from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import from_outside, takers
 from headway.statechart.model import ROOT
 from headway.statechart.snapshot import SYSTEM
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.validation.validate import suggestion
 
 
@@ -33,7 +33,7 @@ def deadlines(analysis: Analysis) -> Iterator[Finding]:
         )
 
 
-def _waits_for_person(analysis: Analysis, node: Node) -> bool:
+def _waits_for_person(analysis: Analysis, node: StateNode) -> bool:
     """Whether a state is left only by events that people send."""
     if not node.atomic or node.kind == "final" or node.model.run is not None:
         return False
@@ -46,7 +46,7 @@ def _is_personal(arc: Arc) -> bool:
     return bool(sent and arc.by and not arc.by & SYSTEM.roles)
 
 
-def _awaited(analysis: Analysis, node: Node) -> str:
+def _awaited(analysis: Analysis, node: StateNode) -> str:
     ask = node.model.ask
     roles = (
         ask.roles if ask is not None else sorted({role for arc in analysis.leaving(node) for role in arc.by})
@@ -74,16 +74,16 @@ def ways_out(analysis: Analysis) -> Iterator[Finding]:
             )
 
 
-def _unheard_deadline(node: Node) -> bool:
+def _unheard_deadline(node: StateNode) -> bool:
     ask = node.model.ask
     return ask is not None and ask.deadline is not None and not takers(node, f"deadline.{node.id}")
 
 
-def _answering(node: Node) -> list[Arc]:
+def _answering(node: StateNode) -> list[Arc]:
     return [arc for event in node.answers for arc in takers(node, event)]
 
 
-def _can_answer(node: Node, arc: Arc) -> bool:
+def _can_answer(node: StateNode, arc: Arc) -> bool:
     ask = node.model.ask
     assert ask is not None
     asked = {*ask.roles, *(role for step in ask.escalate for role in step.roles)}

@@ -25,15 +25,15 @@ from headway.errors import EvaluationError, ExpressionError
 from headway.statechart.expressions.budget import spend, spend_parts
 from headway.statechart.expressions.parser import (
     MAX_NESTING,
-    Call,
     Chain,
     Conditional,
+    ExpressionNode,
+    FunctionCall,
     ListOf,
     Literal,
     Logical,
     Method,
     Name,
-    Node,
     ObjectOf,
     Path,
     Unary,
@@ -254,7 +254,7 @@ def _failing(message: str) -> Evaluator:
 
 
 @singledispatch
-def compiled(node: Node) -> Evaluator:
+def compiled(node: ExpressionNode) -> Evaluator:
     """Turn a node into a function of the scope."""
     raise TypeError(f"no way to evaluate {type(node).__name__}")
 
@@ -304,7 +304,7 @@ def _(node: Path) -> Evaluator:
     return run
 
 
-def _compiled_step(node: Node) -> Callable[[object, Scope], object]:
+def _compiled_step(node: ExpressionNode) -> Callable[[object, Scope], object]:
     if isinstance(node, Method):
         arguments = [compiled(argument) for argument in node.arguments]
         return lambda value, scope: concat(value, *(argument(scope) for argument in arguments))
@@ -320,7 +320,7 @@ def _(node: Unary) -> Evaluator:
     return lambda scope: operation(operand(scope))
 
 
-def _compiled_typeof(node: Node) -> Evaluator:
+def _compiled_typeof(node: ExpressionNode) -> Evaluator:
     """A name nobody declared, or a key an object does not have, is of type undefined."""
     if isinstance(node, Name):
         name = node.name
@@ -386,7 +386,7 @@ def _(node: Conditional) -> Evaluator:
 
 
 @compiled.register
-def _(node: Call) -> Evaluator:
+def _(node: FunctionCall) -> Evaluator:
     arguments = [compiled(argument) for argument in node.arguments]
     if node.name == "In":
         return _compiled_in(arguments[0])

@@ -10,7 +10,7 @@ from typing import Any
 from headway.clock import milliseconds
 from headway.errors import DefinitionError
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Line
+from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.chart import Chart
 from headway.statechart.expressions.expressions import EvaluationError, inline_value
 from headway.statechart.scxml.elements import Element, Problems, check, read
@@ -36,7 +36,7 @@ def from_scxml(text: str | bytes, files: Mapping[str, str] | None = None) -> Cha
     root = read(text)
     reading = _Document(root, files or {})
     whole = reading.whole()
-    problems = [*reading.problems, *problems_of(whole, reading.lines, Line(number=root.line))]
+    problems = [*reading.problems, *problems_of(whole, reading.lines, SourceLine(number=root.line))]
     if problems:
         raise DefinitionError(whole.name, tuple(sorted(problems, key=lambda problem: problem.line)))
     return Chart(whole, lines=reading.lines)
@@ -49,7 +49,7 @@ class _Document:
         self.root = root
         self.files = files
         self.problems = Problems()
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, SourceLine] = {}
         self.states: list[model.State] = []
         self.rows: list[model.Transition] = []
         self.names: dict[str, int] = {}
@@ -100,7 +100,7 @@ class _Document:
 
     def _state(self, element: Element, parent: str | None) -> None:
         name = element.attributes["id"]
-        self.lines.setdefault(name, Line(number=element.line))
+        self.lines.setdefault(name, SourceLine(number=element.line))
         if not name or len(name.split()) != 1 or name == model.ROOT:
             self.problems.add(element, f"{name!r} is no id: an id is one word")
         targets, actions = self._initial_of(element)
@@ -194,7 +194,7 @@ class _Document:
         if kind not in {None, "internal", "external"}:
             self.problems.add(element, f"the type of <transition> is internal or external, not {kind}")
         name = self._free_name(events[0] if events else "always")
-        self.lines[f"{name}@{source}"] = Line(number=element.line)
+        self.lines[f"{name}@{source}"] = SourceLine(number=element.line)
         self.rows.append(
             model.Transition(
                 name=name,

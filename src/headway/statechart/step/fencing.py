@@ -13,7 +13,7 @@ from headway.statechart.step.asks import ASK_TIMERS, HOLDING, hold, must_be_aske
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.moves import repeat_timer
 from headway.statechart.step.work import open_work, work_done, work_failed, work_progress
-from headway.statechart.tree import Node, comes_from_engine
+from headway.statechart.tree import StateNode, comes_from_engine
 
 
 def child_changed(draft: Draft, event: Event) -> Event:
@@ -150,7 +150,7 @@ def _late(draft: Draft, event: Event) -> Event:
     raise Veto(code, f"{event.name} came too late: {event.ref} is no longer open")
 
 
-def _answers(node: Node, event: Event) -> bool:
+def _answers(node: StateNode, event: Event) -> bool:
     if node.model.ask is None:
         return False
     return event.name in node.answers or (event.name == "answer" and f"answer.{node.id}" in node.answers)

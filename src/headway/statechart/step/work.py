@@ -15,7 +15,7 @@ from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.step.actions import fill, filled
 from headway.statechart.step.draft import Draft
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 LONGEST_NUMBER = 10
 WHOLE = (0, 100)
@@ -167,7 +167,7 @@ def work_progress(draft: Draft, event: Event) -> Event:
     return event
 
 
-def _phase(node: Node) -> Node:
+def _phase(node: StateNode) -> StateNode:
     """The state whose range of progress a state's work moves in: its own, or one around it."""
     return next((above for above in node.upward if above.model.progress is not None), node)
 
@@ -180,7 +180,7 @@ def policy_for(run: model.Run, code: str) -> int | None:
     return None
 
 
-class Again(NamedTuple):
+class NextAttempt(NamedTuple):
     """The next attempt: the work as it is then, after how many milliseconds, and why there is one."""
 
     work: OpenWork
@@ -188,7 +188,7 @@ class Again(NamedTuple):
     reason: str
 
 
-def after_error(run: model.Run, work: OpenWork, code: str, seed: int) -> Again | None:
+def after_error(run: model.Run, work: OpenWork, code: str, seed: int) -> NextAttempt | None:
     """The attempt that follows a failure with this code; None when no policy allows one more."""
     index = policy_for(run, code)
     if index is None:
@@ -198,10 +198,10 @@ def after_error(run: model.Run, work: OpenWork, code: str, seed: int) -> Again |
         return None
     failures = {**work.failures, str(index): count}
     following = replace(work, attempt=work.attempt + 1, failures=failures)
-    return Again(following, delay(policy, count, seed), code)
+    return NextAttempt(following, delay(policy, count, seed), code)
 
 
-def after_loss(run: model.Run, work: OpenWork, seed: int) -> Again | None:
+def after_loss(run: model.Run, work: OpenWork, seed: int) -> NextAttempt | None:
     """The attempt that follows the loss of a host; None when it was lost too often.
 
     Losses use up no retries of errors. They wait as the policy says that covers their code, and never longer
@@ -213,7 +213,7 @@ def after_loss(run: model.Run, work: OpenWork, seed: int) -> Again | None:
     index = policy_for(run, run.lost_code)
     wait = 0 if index is None else _delay_of_loss(run.retry[index], count, seed)
     following = replace(work, attempt=work.attempt + 1, lost=count)
-    return Again(following, wait, f"{run.lost_code}: {losses(run, following)}")
+    return NextAttempt(following, wait, f"{run.lost_code}: {losses(run, following)}")
 
 
 def losses_allowed(run: model.Run) -> int | None:

@@ -15,13 +15,13 @@ from headway.statechart.expressions.expressions import EvaluationError, Expressi
 from headway.statechart.snapshot import SYSTEM, Actor, OpenAsk, Snapshot, Timer
 from headway.statechart.step.draft import NOTHING
 from headway.statechart.step.step import Step
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.upgrade.instance import UpgradeGap, upgrade_snapshot
 from headway.statechart.upgrade.renaming import Renaming
 from headway.statechart.validation.contents import TAKEN
 
 Fitness = Literal["same", "mapped", "rule", "stranded"]
-Fate = Literal["same", "refused", "elsewhere"]
+ReplayResult = Literal["same", "refused", "elsewhere"]
 MOST_KEPT = 4_096
 MANY = ", "
 """Separates the transitions of one line."""
@@ -230,7 +230,7 @@ class Turn(Value):
         return Turn(renaming.event(self.event), MANY.join(names), before, after)
 
 
-class Replay:
+class HistoryReplay:
     """Judges the turns of an older version by a newer chart; equal turns only once.
 
     The context of that time is not stored, so guards are not evaluated: a turn is judged by whether the event
@@ -240,9 +240,9 @@ class Replay:
     def __init__(self, old: Chart, new: Chart) -> None:
         self._new = new
         self._renaming = Renaming(old, new)
-        self._known: dict[Turn, Fate | None] = {}
+        self._known: dict[Turn, ReplayResult | None] = {}
 
-    def fate(self, turn: Turn) -> Fate | None:
+    def result(self, turn: Turn) -> ReplayResult | None:
         """What would happen to a turn; None when only the instance of that time could tell."""
         if turn not in self._known:
             if len(self._known) >= MOST_KEPT:
@@ -250,7 +250,7 @@ class Replay:
             self._known[turn] = self._judge(turn.renamed(self._renaming))
         return self._known[turn]
 
-    def _judge(self, turn: Turn | None) -> Fate | None:
+    def _judge(self, turn: Turn | None) -> ReplayResult | None:
         if turn is None:
             return None
         try:
@@ -265,7 +265,7 @@ class Replay:
         same = MANY in turn.transition or any(lead is None or lead == after for lead in leads)
         return "same" if same or self._new.computed else "elsewhere"
 
-    def _arcs(self, active: tuple[Node, ...], event: str) -> Iterator[Arc]:
+    def _arcs(self, active: tuple[StateNode, ...], event: str) -> Iterator[Arc]:
         inside = {node.id for node in active}
         for node in (*reversed(active), self._new.root):
             for arc in (*node.matching(event), *node.always):
@@ -273,7 +273,7 @@ class Replay:
                     yield arc
 
 
-def _leads(arc: Arc, active: tuple[Node, ...]) -> tuple[str, ...] | None:
+def _leads(arc: Arc, active: tuple[StateNode, ...]) -> tuple[str, ...] | None:
     """The atomic states after an arc; None when that depends on what the instance remembers."""
     if arc.domain is None:
         return tuple(node.id for node in active if node.atomic)

@@ -23,7 +23,7 @@ from headway.statechart.step.actions import Fault
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.moves import computed_status, end
 from headway.statechart.step.step import Step, in_utc, settle, status_of
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.types import Mismatch
 from headway.statechart.upgrade.open_items import InstanceUpgrade, add_effects, carry_over
 from headway.statechart.upgrade.renaming import Renaming, rule_for
@@ -199,7 +199,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
     return came
 
 
-def _homeless(state: str, name: str, node: Node | None) -> str:
+def _homeless(state: str, name: str, node: StateNode | None) -> str:
     if node is not None:
         return f'{name} has states inside now: say in which {state} goes on, states={{"{state}": ...}}'
     if name == state:
@@ -227,7 +227,7 @@ def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
 
 
 def _came_above(
-    old: Chart, active: Sequence[Node], rule: model.Upgrade, came: Mapping[str, str]
+    old: Chart, active: Sequence[StateNode], rule: model.Upgrade, came: Mapping[str, str]
 ) -> dict[str, str]:
     """Where the states around come from as well: by the rule, or those of the same name."""
     found = {name: was for name, was in came.items() if was}
@@ -240,7 +240,7 @@ def _came_above(
     return found
 
 
-def _since(snapshot: Snapshot, node: Node, came: Mapping[str, str], draft: Draft) -> datetime:
+def _since(snapshot: Snapshot, node: StateNode, came: Mapping[str, str], draft: Draft) -> datetime:
     """A state that is new around one that is not has lasted as long as that."""
     if came.get(node.id) in snapshot.since:
         return snapshot.since[came[node.id]]
@@ -275,7 +275,7 @@ def _renamed(upgrade: InstanceUpgrade, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _may_remember(new: Chart, history: Node, state: str) -> bool:
+def _may_remember(new: Chart, history: StateNode, state: str) -> bool:
     node, parent = new.nodes.get(state), history.upward[1]
     if node is None or not parent.holds(node):
         return False

@@ -9,7 +9,7 @@ from itertools import islice
 
 from headway.errors import DefinitionProblem
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Line
+from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.tree import HISTORY, comes_from_engine
 from headway.statechart.validation import contents, limits
 from headway.statechart.validation.contents import LEAVES, Found, ModelIndex, comes_from_people, kind_name
@@ -22,13 +22,13 @@ _STATE_NAME = re.compile(r"[^\s./,;|*@]+")
 _SCXML_NAME = re.compile(r"[^\s/,;|*@]+")
 _EVENT_NAME = re.compile(r"[^\s,;|]+")
 
-NOWHERE = Line()
+NOWHERE = SourceLine()
 
 
 def problems_of(
     whole: model.Model,
-    lines: Mapping[str, Line],
-    first: Line = NOWHERE,
+    lines: Mapping[str, SourceLine],
+    first: SourceLine = NOWHERE,
     *,
     context: object = None,
 ) -> list[DefinitionProblem]:
