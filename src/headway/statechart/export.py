@@ -240,7 +240,7 @@ def _most_active(whole: model.Model) -> int:
 
 
 def _bindings(given: Iterable[Any]) -> tuple[dict[str, Function], dict[str, DataType]]:
-    """Functions and types by name, told apart by what they are; raises InputError."""
+    """Functions and types by name; raises InputError."""
     calls: dict[str, Function] = {}
     types: dict[str, DataType] = {}
     named = given.items() if isinstance(given, Mapping) else [(_name(each), each) for each in given]

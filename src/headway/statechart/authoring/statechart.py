@@ -110,7 +110,7 @@ def _one_of(reader: ChartReader, word: str, given: object, *, usual: str, other:
     if given in (usual, other):
         return given
     reader.problem(f'{word}= must be "{usual}" or "{other}", not {shown(given)}', reader.first_line)
-    return usual  # a rule like any other, so that one mistake is not told twice
+    return usual  # a rule like any other, so that one mistake is reported once
 
 
 def _acceptance(key: object, because: str) -> model.Acceptance:

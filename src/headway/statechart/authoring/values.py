@@ -124,7 +124,7 @@ class Values:
             return milliseconds(duration)
         except ValueError as error:
             self.problem(str(error), line)
-            return LONGEST  # a time like any other, so that one mistake is not told twice
+            return LONGEST  # a time like any other, so that one mistake is reported once
 
     def names(self, names: object, line: SourceLine) -> tuple[str, ...]:
         """One name or several."""

@@ -1,4 +1,4 @@
-"""Choices between transitions or between rules of a computed status: none hides another, all come to rest."""
+"""Choices between transitions, or between rules of a computed status: none hides another, and each ends."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ def _name(arc: Arc) -> str:
 
 def eventless_loops(analysis: Analysis) -> Iterator[Finding]:
     """Rows that follow each other round in a circle by themselves, with no guard to end it."""
-    told: set[str] = set()
+    reported: set[str] = set()
     for circle in _circles(analysis):
-        told.update(arc.name for arc in circle)
+        reported.update(arc.name for arc in circle)
         first = circle[0]
         yield error(
             "eventless-loop",
@@ -53,16 +53,16 @@ def eventless_loops(analysis: Analysis) -> Iterator[Finding]:
             transition=first.name,
             path=analysis.path(first.source.id) or analysis.graph_paths.get(first.source.id, ()),
         )
-    yield from _runaways(analysis, told)
+    yield from _runaways(analysis, reported)
 
 
-def _runaways(analysis: Analysis, told: set[str]) -> Iterator[Finding]:
-    """Steps that were seen never to come to rest, whatever the guards, unless their rows are told."""
+def _runaways(analysis: Analysis, reported: set[str]) -> Iterator[Finding]:
+    """Steps that never come to rest, whatever the guards answer, unless their rows are reported already."""
     for denial in analysis.explored.denials:
         names = _repeated(denial.transitions)
-        if denial.code != "runaway" or denial.guarded or told.intersection(names):
+        if denial.code != "runaway" or denial.guarded or reported.intersection(names):
             continue
-        told.update(names)
+        reported.update(names)
         before = () if denial.source is None else analysis.explored.path(denial.source)
         yield error(
             "eventless-loop",
@@ -80,11 +80,11 @@ def _repeated(names: tuple[str, ...]) -> list[str]:
 def _circles(analysis: Analysis) -> Iterator[list[Arc]]:
     """The circles of unguarded eventless rows."""
     free = {arc.source.index: arc for arc in reversed(analysis.chart.arcs) if _runs_by_itself(arc)}
-    told: set[int] = set()
+    reported: set[int] = set()
     for arc in sorted(free.values(), key=lambda arc: arc.index):
         circle = _circle(free, arc)
-        if circle and not told.intersection(each.index for each in circle):
-            told.update(each.index for each in circle)
+        if circle and not reported.intersection(each.index for each in circle):
+            reported.update(each.index for each in circle)
             yield circle
 
 
@@ -119,12 +119,12 @@ def _first(free: dict[int, Arc], leaf: StateNode) -> Arc | None:
 
 def landings(analysis: Analysis) -> Iterator[Finding]:
     """Rows that can land in a state they do not declare."""
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for denial in analysis.explored.denials:
         source = _source(analysis, denial)
         place = (denial.transitions[0] if denial.transitions else "", source)
-        if denial.code == "landing" and place not in told:
-            told.add(place)
+        if denial.code == "landing" and place not in reported:
+            reported.add(place)
             yield error(
                 "computed-wrong-landing",
                 f"{denial.message}: the step would be refused",
@@ -136,11 +136,11 @@ def landings(analysis: Analysis) -> Iterator[Finding]:
 
 def gaps(analysis: Analysis) -> Iterator[Finding]:
     """Facts that can come about and that no rule covers, or on which a rule fails."""
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for denial in analysis.explored.denials if analysis.chart.computed else ():
         place = (denial.transitions[0] if denial.transitions else "start", denial.message)
-        if denial.code == "fault" and place not in told:
-            told.add(place)
+        if denial.code == "fault" and place not in reported:
+            reported.add(place)
             yield error(
                 "computed-gap",
                 f"after {place[0]} {denial.message}: the step would be refused",
@@ -168,13 +168,13 @@ def overlaps(analysis: Analysis) -> Iterator[Finding]:
 
 def _exclusive(analysis: Analysis) -> Iterator[Finding]:
     explored = analysis.explored
-    told: set[tuple[str, str]] = set()
+    reported: set[tuple[str, str]] = set()
     for node in explored.nodes:
         for reading in explored.facts.readings():
             holding = [state.id for state in explored.facts.holding(node.snapshot, reading)]
             for pair in pairwise(holding):
-                if pair not in told:
-                    told.add(pair)
+                if pair not in reported:
+                    reported.add(pair)
                     yield error(
                         "computed-overlap",
                         f"the rules of {' and '.join(pair)} hold at once, though they are declared exclusive",

@@ -1,4 +1,4 @@
-"""Waits for people and duties of people: each must be something that people can do, and can end."""
+"""Waits for people and their duties: each wait can end, and there are enough people for each duty."""
 
 from __future__ import annotations
 

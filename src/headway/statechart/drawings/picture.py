@@ -13,7 +13,7 @@ class Ends(NamedTuple):
     """Where an arrow starts and ends; the root as tail stands for any live state.
 
     `inside` is an arrow from any state inside the tail to one of them. `again` is the state left and
-    entered anew; the arrow then points to the state where it begins.
+    entered again; the arrow then points to the state where it begins.
     """
 
     tail: StateNode

@@ -198,7 +198,7 @@ class Happenings:
         return f"{word} {delay_text(row.after)}" + (f" in {state}" if state in self.chart.nodes else "")
 
     def _children(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
-        """Each child may come into each status that is told apart, into another one, or go.
+        """Each child may come into each status that matters, into another one, or go.
 
         Where a parent hears of several together, so may all those of one status that there are.
         """

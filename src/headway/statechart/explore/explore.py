@@ -192,8 +192,8 @@ class _Explorer:
     def _begin(self) -> None:
         contexts = self.facts.starts()
         for context in contexts:
-            told = ", ".join(f"{name}={context[name]!r}" for name in sorted(self.facts.unowned))
-            label = f"start with {told}" if len(contexts) > 1 else "start"
+            values = ", ".join(f"{name}={context[name]!r}" for name in sorted(self.facts.unowned))
+            label = f"start with {values}" if len(contexts) > 1 else "start"
             for reading in self.readings:
                 self._tried(
                     lambda c=context, r=reading: start(self.chart, now=BEGINNING, context=c, facts=r), label

@@ -16,7 +16,7 @@ MOST_PROBLEMS = 100
 
 
 class Element:
-    """An element of SCXML; of other namespaces only what Headway itself wrote is told, by name."""
+    """An element of SCXML; of other namespaces it keeps only the names of what Headway itself wrote."""
 
     __slots__ = ("attributes", "children", "line", "own", "strange", "tag", "text")
 

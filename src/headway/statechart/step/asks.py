@@ -63,7 +63,7 @@ def open_ask(draft: Draft, node: StateNode, ask: model.Ask) -> None:
 
 
 def question(draft: Draft, node: StateNode, ask: model.Ask) -> dict[str, Any]:
-    """What a state asks, as its effects tell it: the same when it is put anew after an upgrade."""
+    """What a state asks, as its effects tell it: the same when it is put again after an upgrade."""
     return {
         "state": node.id,
         "answers": node.answers,
@@ -92,7 +92,7 @@ def _escalate(draft: Draft, state: str, index: Any) -> None:
     assert declared is not None
     roles = declared.escalate[index].roles
     draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=roles))
-    # It is everybody's again: whoever held it did not answer in time.
+    # Everybody who is asked may answer again: the holder did not answer in time.
     _change(draft, state, replace(ask, **NOBODY, roles=tuple(dict.fromkeys((*ask.roles, *roles)))))
 
 

@@ -1,4 +1,4 @@
-"""Who holds a question: whoever claimed it for a time, or the one it was delegated to."""
+"""Who may answer a question: those it asks, who claimed it, or the one it was delegated to."""
 
 from __future__ import annotations
 

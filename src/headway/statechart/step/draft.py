@@ -121,15 +121,15 @@ class Draft(Scratch):
 
     def tell(self, fields: Sequence[str]) -> dict[str, Any]:
         """Fields of the context for somebody outside, without what is sensitive."""
-        return self.tellable({field: self.context.get(field) for field in fields})
+        return self.redacted({field: self.context.get(field) for field in fields})
 
-    def tellable(self, context: dict[str, Any]) -> dict[str, Any]:
-        """A context, or fields of it, without what is sensitive."""
+    def redacted(self, context: dict[str, Any]) -> dict[str, Any]:
+        """A context, or fields of it, redacted."""
         secrets = self.chart.secrets
         return context if secrets is None else secrets.context(context)
 
-    def told(self, error: Exception) -> str:
-        """An error of a function, in words that repeat nothing sensitive."""
+    def error_text(self, error: Exception) -> str:
+        """The text of an error of a function, without sensitive values."""
         return redacted_error(error, hides=self.chart.secrets is not None)
 
     def snapshot(self) -> Snapshot:

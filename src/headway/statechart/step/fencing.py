@@ -32,14 +32,14 @@ def child_changed(draft: Draft, event: Event) -> Event:
             del children[status]
     if errors:
         counters = draft.own("counters")
-        # What a child takes back may be gone here already: an instance can begin to count anew.
+        # What a child takes back may be gone here already: an instance can start to count again.
         counters["errors"] = max(counters.get("errors", 0) + errors, 0)
     now = {"children": dict(children), "error_count": draft.counters.get("errors", 0)}
     return replace(event, data={**data, **now})
 
 
 def _counts(data: dict[str, Any]) -> dict[str, int]:
-    """How many more or fewer children are in each status; raises Veto when that is not what is told."""
+    """How many more or fewer children are in each status; raises Veto when the data says something else."""
     counts = data.get("counts")
     if counts is not None:
         if isinstance(counts, dict) and all(type(by) is int for by in counts.values()):

@@ -194,7 +194,7 @@ def verdict(draft: Draft, name: str, guard: object) -> Obstacle | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return Obstacle("fault", f"{name} failed: {draft.told(error)}")
+        return Obstacle("fault", f"{name} failed: {draft.error_text(error)}")
     if isinstance(answer, No):
         return Obstacle("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]

@@ -27,7 +27,7 @@ _TOP = float(1 << 53)
 
 
 def start_work(draft: Draft, work: str, state: str, run: model.Run, **attempt: Any) -> None:
-    """Put an attempt of a state's work before the workers."""
+    """Hand an attempt of a state's work to the workers."""
     effect = StartWork(
         id=draft.identify(),
         work=work,
@@ -108,21 +108,21 @@ def work_failed(draft: Draft, event: Event) -> Event:
 
 
 def _cause(event: Event) -> str | None:
-    """The cause that the engine tells of a failure; None for a failure with a code of its own."""
+    """The cause that the engine gives for a failure; None for a failure with a code of its own."""
     data = event.data if isinstance(event.data, dict) else {}
     cause = data.get("cause")
     return cause if "code" not in data and isinstance(cause, str) and cause in CAUSES else None
 
 
 def _lost_too_often(run: model.Run, work: OpenWork, event: Event) -> dict[str, Any]:
-    """What the chart hears of work that has lost its last host; it says how many there were."""
+    """The data of the error after the last loss; its message says how many hosts were lost."""
     most = losses_allowed(run)
     said = f"its host was lost {work.lost + 1} times, at most {most} are allowed" if most else None
     return {**event.data, "message": said or event.data.get("message")}
 
 
 def _failure(run: model.Run, event: Event) -> tuple[Event, str]:
-    """The failure as the chart sees it, and its code: the chart's own when only a cause is told."""
+    """The failure as the chart sees it, and its code: the chart's own when only a cause is given."""
     data = event.data if isinstance(event.data, dict) else {}
     code, cause = data.get("code"), _cause(event)
     if cause is not None:
@@ -158,7 +158,7 @@ def work_progress(draft: Draft, event: Event) -> Event:
     reached = low + (high - low) * float(fraction)
     # Several pieces of work may share the range of a state around them: none takes back what another did.
     draft.progress = reached if phase.id == state else max(draft.progress, reached)
-    said = filled(phase.model.says, draft.tellable({**draft.context, **data}))
+    said = filled(phase.model.says, draft.redacted({**draft.context, **data}))
     report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
     report |= {"attempt": event.attempt, "fraction": fraction, "eta_seconds": data.get("eta_seconds")}
     report["counters"] = {name: draft.counters[name] for name in map(str, counted)}

@@ -207,7 +207,7 @@ def _work(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if was is None:
             yield f"work {state}: begun"
         elif was.attempt != work.attempt:
-            yield f"work {state}: begun anew"
+            yield f"work {state}: restarted"
     for state, work in before.work.items():
         if work.id in held:
             yield f"work {state}: cancelled"

@@ -216,7 +216,7 @@ def _chosen(old: Chart, new: Chart, function: model.Named, snapshot: Snapshot) -
 
 
 def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
-    """The status is what the new rules compute: only within it the instance goes where it is told."""
+    """The new rules compute the status; the upgrade decides only where inside it the instance goes."""
     status = computed_status(draft)
     inside = {name: was for name, was in came.items() if draft.chart.nodes[name].top is status}
     if inside:
@@ -358,7 +358,7 @@ def restore_snapshot(
 ) -> Step:
     """The instance as it was before an upgrade after which nothing has happened to it.
 
-    Work that the upgrade has ended or begun anew begins once more, as a further attempt: they never go back.
+    Work that the upgrade has ended or restarted starts again, as a further attempt: numbers never go back.
     """
     if (snapshot.version, new.version, old.version) != (record.to, record.to, record.version):
         raise InputError(f"{snapshot.instance} is not as an upgrade from version {record.version} left it")

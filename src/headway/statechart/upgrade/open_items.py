@@ -157,7 +157,7 @@ def _carried_timers(upgrade: InstanceUpgrade) -> dict[str, Timer]:
                 elif was is not None:
                     timers |= _kept(upgrade, node, was, (earlier, alarm))
             except (Fault, Veto, OverflowError) as error:
-                upgrade.problems.append(f"the delay of {alarm.event} cannot be told: {error}")
+                upgrade.problems.append(f"the delay of {alarm.event} is not known: {error}")
     return timers
 
 
@@ -280,7 +280,7 @@ def _carried(upgrade: InstanceUpgrade, node: StateNode, was: StateNode | None) -
     if changed:
         said = " and ".join(f"{word} {getattr(ran, word)}" for word in changed)
         upgrade.problems.append(
-            f'the work of {node.id} was begun with {said}: say restarts="{node.id}" to begin it anew'
+            f'the work of {node.id} was begun with {said}: say restarts="{node.id}" to restart it'
         )
     return held if run.retry == ran.retry else replace(held, failures=_failures(ran, run, held))
 
