@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from headway import No, View
-from headway.lifecycles.applications.error_codes import LOST, NOT_SENT
-from headway.lifecycles.applications.signals import ENGINES, RECOVERABLE, SIGNALS, next_engine, retries_on
+from headway.lifecycles.applications.failures import (
+    ENGINES,
+    LOST,
+    NOT_SENT,
+    RECOVERABLE,
+    SIGNALS,
+    next_engine,
+    retries_on,
+)
+from headway.lifecycles.applications.record import Field
 from headway.statechart import Fact
 
 FACTS = (
@@ -30,6 +39,8 @@ FACTS = (
 MOST_RESTARTS = 2
 MOST_REFILLS = 2
 MOST_FIXES = 2
+LEAST_AVERAGE = 0.7
+LEAST_CONFIDENCE = 0.4
 
 
 def on_a_server(view: View) -> bool | No:
@@ -128,6 +139,27 @@ def required_filled(view: View) -> bool:
 def upload_due(view: View) -> bool:
     """The form wants a resume and has none yet."""
     return bool(view.context.uploadNeeded and not view.context.resumeUploaded)
+
+
+def judge(fields: Sequence[Field], *, resume_uploaded: bool, captcha_present: bool) -> dict[str, Any]:
+    """The result of all five gates: passed, failures, overallConfidence and lowConfidenceFields."""
+    filled = [field for field in fields if field.value and not field.is_file]
+    average = sum(field.confidence for field in filled) / len(filled) if filled else 0.0
+    low = [field for field in filled if field.confidence < LEAST_CONFIDENCE]
+    gates = {
+        "required_fields": not any(field.is_missing for field in fields),
+        "average_confidence": average >= LEAST_AVERAGE,
+        "low_confidence": not low,
+        "resume_uploaded": resume_uploaded,
+        "no_captcha": not captcha_present,
+    }
+    failures = [name for name, passed in gates.items() if not passed]
+    return {
+        "passed": not failures,
+        "failures": failures,
+        "overallConfidence": round(average, 4),
+        "lowConfidenceFields": [{"name": field.name, "confidence": field.confidence} for field in low],
+    }
 
 
 def gates_passed(view: View) -> bool:

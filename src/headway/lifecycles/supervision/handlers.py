@@ -9,8 +9,7 @@ from typing import Any
 from headway import Event
 from headway.codec import encode
 from headway.lifecycles.supervision.chart import Job, Worker
-from headway.lifecycles.supervision.performing import Part
-from headway.lifecycles.supervision.process import WorkerProcess
+from headway.lifecycles.supervision.process import Part, WorkerProcess
 from headway.lifecycles.supervision.worker_rules import TRANSIENT
 from headway.worker import Fail, Handlers, Work
 

@@ -41,54 +41,6 @@ class JobData:
     completed_at: str | None = None
 
 
-@dataclass
-class Allocation:
-    """The workers that a job is given, one for each of its parts."""
-
-    workers: list[str]
-
-
-@dataclass
-class Moved:
-    """Another worker for a part whose worker is gone."""
-
-    task: str
-    worker: str
-
-
-@dataclass
-class TaskDone:
-    """A part of the job, and what it has come to."""
-
-    task: str
-    result: Any = None
-
-
-@dataclass
-class Crash:
-    """How a worker of the job has ended, and how far it was with which part."""
-
-    error: str = ""
-    task: str = ""
-    reached: Any = None
-
-
-@dataclass
-class Result:
-    """What a job has produced."""
-
-    result: Any = None
-
-
-@dataclass
-class SubJob:
-    """A job that a running job hands down."""
-
-    task_description: str
-    worker_count: int = 1
-    timeout_seconds: float = 3600
-
-
 def problems(job: JobData) -> list[str]:
     """Why a job cannot be run."""
     rules = (

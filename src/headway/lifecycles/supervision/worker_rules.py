@@ -66,28 +66,6 @@ class WorkerData:
     completed_at: str | None = None
 
 
-@dataclass
-class Assignment:
-    """The tasks a worker is started with; without any it takes those of jobs, as they come."""
-
-    tasks: list[str] | None = None
-
-
-@dataclass
-class Over:
-    """A job whose tasks nobody needs to do any more."""
-
-    job: str
-
-
-@dataclass
-class Error:
-    """What went wrong."""
-
-    code: str
-    message: str = ""
-
-
 def has_capacity(view: View) -> bool | No:
     """A worker takes no more tasks than it has room for, and each once."""
     given, capacity = view.payload.tasks, view.context.capacity

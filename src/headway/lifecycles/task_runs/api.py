@@ -34,9 +34,16 @@ from headway.http import (
     problem_of,
 )
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
 from headway.lifecycles.task_runs.runners import Runners
-from headway.lifecycles.task_runs.runs import MOST_NODES, RunState, Task, TaskRuns
+from headway.lifecycles.task_runs.runs import (
+    MOST_NODES,
+    RunState,
+    Task,
+    TaskRuns,
+    process_shown,
+    run_shown,
+    workflow_shown,
+)
 from headway.node import LONGEST_NAME, LONGEST_NEW_NAME, Receipt
 
 router = Router(tags=["task runs"])

@@ -40,63 +40,6 @@ class SupervisorData:
     orphans: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Up:
-    """A worker that takes tasks."""
-
-    worker: str
-    capacity: int
-
-
-@dataclass
-class Asks:
-    """A worker that wants to hear whether its supervisor is there."""
-
-    worker: str
-
-
-@dataclass
-class Down:
-    """A worker that keeps its tasks and takes no further ones."""
-
-    worker: str
-
-
-@dataclass
-class Gone:
-    """A worker that has ended; one that `failed` is replaced. Nobody else gets what was `given_up`."""
-
-    worker: str
-    failed: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
-    capacity: int = 1
-    supervisor_timeout_seconds: float = 3600
-    given_up: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Free:
-    """A task that is done."""
-
-    worker: str
-    task: str
-
-
-@dataclass
-class Waits:
-    """A job that needs workers."""
-
-    job: str
-    count: int
-
-
-@dataclass
-class JobOver:
-    """A job that has ended."""
-
-    job: str
-
-
 def note_up(view: View) -> Changed:
     """The worker can be given tasks; those it has had before its pause it still has."""
     told, hands = view.payload, view.context.hands
