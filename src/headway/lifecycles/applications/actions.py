@@ -83,8 +83,8 @@ def failure_given_up(view: View) -> Mapping[str, Any]:
 
 def _error(code: str, message: object) -> Mapping[str, Any]:
     known = ALL.get(code)
-    told = str(message or (known.message if known else code))
-    return {"errorCode": code, "errorMessage": told, "errorRetriable": known.retriable if known else None}
+    text = str(message or (known.message if known else code))
+    return {"errorCode": code, "errorMessage": text, "errorRetriable": known.retriable if known else None}
 
 
 def engine_chosen(view: View) -> Mapping[str, Any]:
@@ -261,7 +261,7 @@ def failure(view: View) -> Mapping[str, Any]:
 
 
 def held(view: View) -> list[Mapping[str, Any]]:
-    """What is to be released once a worker has begun: it may hold a browser that it has not told of yet."""
+    """What to release when a started task ends: its worker may hold a browser it has not reported yet."""
     task = view.context
     browser = {"profileId": task.profileId, "cdpUrl": task.cdpUrl}
     return [{"taskId": view.instance, **browser}] if task.startedAt else []
@@ -278,7 +278,7 @@ FORM_FORGOTTEN = put(
     pageState={},
     formLost=False,
 )
-"""The form is opened anew and is empty: of what was filled in, only what the user has said is kept."""
+"""The form is opened again and is empty: only the user's own answers are kept."""
 UNIT_RETURNED = add("usage:{userId}", -1)
 STATUS = (live("state_change", data=status_change), status_kept)
 REVIEW = (live("field_review", data=review_data),)

@@ -67,9 +67,9 @@ def within_plan(view: View) -> bool | No:
 
 
 def theirs(view: View) -> bool | No:
-    """The sender is the task's user, an admin, or somebody to whom the user has left the question.
+    """The sender is the task's user, an admin, or a delegate of the user.
 
-    Who has neither role comes here only with a question that was delegated.
+    An actor with neither role gets here only as the delegate of an ask.
     """
     user, roles = view.context.userId, view.actor.roles
     is_theirs = view.actor.id == user or "admin" in roles or "user" not in roles
@@ -229,7 +229,7 @@ def engine_may_help(view: View) -> bool:
 
 
 def restarts_left(view: View) -> bool:
-    """The browser was not started anew too often."""
+    """The browser may be restarted once more."""
     return view.counters["restarts"] < MOST_RESTARTS
 
 
@@ -239,7 +239,7 @@ def browser_dead(view: View) -> bool:
 
 
 def browser_gone(view: View) -> bool:
-    """The browser must be started anew, and that was not done too often."""
+    """The browser must be restarted, and restarts are left."""
     return browser_dead(view) and restarts_left(view)
 
 
@@ -249,7 +249,7 @@ def still_there(view: View) -> bool:
 
 
 def browser_unplugged(view: View) -> bool:
-    """The engine must be connected anew, and that was not done too often."""
+    """The engine must be reconnected, and reconnects are left."""
     return failed_as(view) == "CDP_DISCONNECT" and view.counters["reconnects"] < MOST_RESTARTS
 
 

@@ -15,16 +15,16 @@ from headway.lifecycles.crawls.record import AMOUNTS, CrawlData
 from headway.statechart import delay, model
 
 BEAT = 10
-"""Every so many seconds a worker shows that it lives."""
+"""Seconds between two heartbeats of a worker."""
 
 SILENCE = 90
-"""After so many seconds without a sign a worker is lost."""
+"""Seconds without a heartbeat after which a worker is lost."""
 
 REMEMBERED = timedelta(hours=1)
-"""For so long after the last sign of bot defence the jobs of a domain heed it."""
+"""How long after the last sign of bot defence a domain keeps its lower limit."""
 
 USUAL: int = CrawlData.domain_concurrency
-"""How many jobs of a domain run at once of which nothing is known."""
+"""How many jobs run at once for a domain without a stored limit."""
 
 DOMAIN = model.Fact(
     name="defended",
@@ -114,7 +114,7 @@ def estimate(view: View) -> dict[str, Any]:
 
 
 def heed_domain(view: View) -> dict[str, Any]:
-    """No more at once than the domain has borne lately."""
+    """Lower the job's concurrency to the stored limit of its domain."""
     return {"domain_concurrency": _limit(view)}
 
 

@@ -1,4 +1,4 @@
-"""What workers, jobs and their supervisor tell each other."""
+"""The messages between workers, jobs and their supervisor."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class Task:
     number: int = 0
     of: int = 1
     reached: Any = None
-    """The last safe point that somebody has come to with it."""
+    """The last safe point that a worker has reached."""
 
 
 @dataclass
 class Reached:
-    """The last safe point of a task, from where whoever goes on with it begins."""
+    """The last safe point of a task, where the next worker begins."""
 
     task: str
     reached: Any = None
@@ -38,7 +38,7 @@ class Assignment:
 
 @dataclass
 class Over:
-    """A job whose tasks nobody needs to do any more."""
+    """A job whose tasks are no longer needed."""
 
     job: str
 
@@ -109,7 +109,7 @@ class Up:
 
 @dataclass
 class Asks:
-    """A worker that wants to hear whether its supervisor is there."""
+    """A worker that asks its supervisor for a sign of life."""
 
     worker: str
 

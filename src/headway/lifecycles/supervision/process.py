@@ -30,16 +30,16 @@ LARGEST = 900_000
 """Bytes of JSON of a result, or of the value of a safe point: they travel in events of at most 1 MB."""
 CODE = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
 TAKEN = frozenset({"crashed", "host_lost"})
-"""What is said of a process that is gone, and by none of itself."""
+"""Codes for a process that is gone; no task may use them for its own errors."""
 
 Perform = Callable[["Part"], Any]
 """What performs a task: its result is the task's. See `code_of` for what an exception means."""
 
 
 class WorkerProcess:
-    """Performs tasks in a process of its own, which stands still at safe points unless it is told to go on.
+    """Performs tasks in a separate process, which waits at each safe point until it may go on.
 
-    Whoever stops waiting for a task leaves it to reach its next safe point, and can take it up again there.
+    A caller that stops waiting leaves the task to reach its next safe point, and can continue it there.
     """
 
     def __init__(self, process: asyncio.subprocess.Process) -> None:
@@ -64,7 +64,7 @@ class WorkerProcess:
         return self._process.pid
 
     def can_do(self, task: str | None) -> bool:
-        """Whether it lives, and is at nothing else."""
+        """Whether it is alive, and runs no other task."""
         return self._process.returncode is None and self._task in {None, task}
 
     async def perform(
@@ -97,7 +97,7 @@ class WorkerProcess:
         await self._process.wait()
 
     def _say(self, said: Mapping[str, Any]) -> None:
-        """Lines are short and rare: nobody waits for them to be read."""
+        """Write a line. Lines are short and rare, so no call waits until they are read."""
         stdin = self._process.stdin
         if stdin is not None and not stdin.is_closing():
             stdin.write(encode(said) + b"\n")

@@ -66,8 +66,8 @@ class ProcessData:
 class RunData:
     """A task run; its processes are counted by status, its errors with theirs, by the engine.
 
-    One that is `held` was stopped while it starts over or while its hook is called: it does not prepare anew,
-    and what the hook adds is stopped.
+    One that is `held` was stopped during a restart or while its hook runs: it is not prepared again, and the
+    processes that the hook adds are stopped.
     """
 
     node: str = ""

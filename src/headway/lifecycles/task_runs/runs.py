@@ -42,7 +42,7 @@ ENDS: dict[type[Statechart], tuple[str, ...]] = {
 }
 """The statuses that a stop can lead to."""
 STOP_WAIT = 3.0
-"""A stop is answered after so many seconds at most, should a hook still be under way then."""
+"""Seconds after which a stop is answered even if a hook is still running."""
 PAGE = 500
 PREFIX = {TaskRun: "run", WorkflowRun: "flow"}
 ANY_TIME = datetime.fromtimestamp(0, UTC)
@@ -93,7 +93,7 @@ class RunState:
 
 
 class TaskRuns:
-    """The tasks of a tenant. What is wrong is told before anything is stored: InputError, TooLargeError."""
+    """The tasks of a tenant. Wrong input raises InputError or TooLargeError before anything is stored."""
 
     def __init__(self, tenant: Tenant, runners: Runners) -> None:
         self._tenant, self._runners = tenant, runners
