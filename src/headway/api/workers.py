@@ -29,8 +29,7 @@ from headway.engine.requests import Request as KeyedRequest
 from headway.errors import ResultRefusedError, WorkLostError
 from headway.statechart.snapshot import Event
 from headway.store.queries import Claim
-from headway.worker.attempt import AttemptRef, LeaseStatus, worker_id
-from headway.worker.outcomes import Fail
+from headway.worker.attempt import AttemptRef, Fail, LeaseStatus, worker_id
 from headway.worker.progress import ProgressReport
 from headway.worker.remote import LONGEST_WAIT, ClaimedWork, Remote
 

@@ -16,8 +16,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from headway.engine.trace import CURRENT, traceparent, tracing
 from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
 from headway.outbox.message import Message
-from headway.telemetry.handlers import End
-from headway.worker.outcomes import Fail
+from headway.worker.attempt import Fail
+from headway.worker.handlers import End
 from headway.worker.work import Work
 
 HEADER = b"traceparent"

@@ -27,6 +27,7 @@ from headway.store.rows import Attempt, InstanceRow, Version, WorkRow
 from headway.worker.attempt import (
     REFUSAL_CODES,
     AttemptRef,
+    Fail,
     LeaseStatus,
     conclude,
     find_work,
@@ -36,7 +37,6 @@ from headway.worker.attempt import (
     save_checkpoint,
     send_progress,
 )
-from headway.worker.outcomes import Fail
 from headway.worker.progress import ProgressReport, remaining
 from headway.worker.waiting_claims import WaitingClaims
 

@@ -11,8 +11,8 @@ from typing import Any
 from headway.statechart.chart import Chart
 from headway.statechart.explore.events import error_codes
 from headway.testing.simulate.witness import Witness
+from headway.worker.attempt import Again, Fail
 from headway.worker.handlers import Handlers
-from headway.worker.outcomes import Again, Fail
 from headway.worker.work import Work
 
 Looking = Callable[[Work, Callable[[], None]], Any]
