@@ -1,4 +1,4 @@
-"""Clients: create instances and send them legal and illegal events, and repeat a call until it is answered."""
+"""Clients: create instances, send them legal and illegal events, and repeat a call until it is answered."""
 
 from __future__ import annotations
 
