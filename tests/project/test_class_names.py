@@ -46,7 +46,6 @@ KNOWN: frozenset[str] = frozenset(
         "Replay",
         "Row",
         "Run",
-        "Tally",
         "Timers",
         "UnknownVersion",
         "Why",
