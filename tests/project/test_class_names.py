@@ -39,7 +39,6 @@ KNOWN: frozenset[str] = frozenset(
         "Reader",
         "Rehearsal",
         "Run",
-        "Tally",
         "Timers",
         "UnknownVersion",
         "Why",

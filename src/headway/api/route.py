@@ -231,6 +231,7 @@ class Route(APIRoute):
             for kind in (self.body, *get_args(self.body))
         )
         self._is_engine_call = "request_id" in parameters.attributes
+        self._takes_request = "request" in parameters.attributes
         self._query = dict(parameters.query)
         self.places: list[tuple[str, int]] = []
         self.scopes: tuple[str, ...] = ()
@@ -252,6 +253,11 @@ class Route(APIRoute):
         taken = {name for each in (self.parameters, *route.before) for name in each.attributes}
         route.needs_caller = bool(route.scopes) or not taken.isdisjoint({"caller", "keyed"})
         return route
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether the function takes no more than a `Call` holds, and may be called without ASGI."""
+        return not (self._is_stream or self.before or self.parameters.nested or self._takes_request)
 
     async def answer(self, call: Call) -> Response:
         """The answer to a call; every error is answered with a problem."""
@@ -360,13 +366,18 @@ class Front:
 
     def __init__(self, app: FastAPI, limits: Limits) -> None:
         self.app, self.limits = app, limits
-        self._served = Served(app, app.state.node, app.state.access, limits.body)
+        self.served = Served(app, app.state.node, app.state.access, limits.body)
         self._serve_http: Callable[[Scope, Receive, Send], Any] = self._serve
         app.state.stopping = asyncio.Event()
 
     def stop(self) -> None:
         """Be no longer ready, and let streams end: `state.stopping` tells them."""
         self.app.state.stopping.set()
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether a middleware sees every request."""
+        return self._serve_http != self._serve
 
     def wrap(self, middleware: Callable[..., Any], **options: Any) -> None:
         """Let an ASGI middleware see every request."""
@@ -398,15 +409,15 @@ class Front:
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self.app
-        call = Call(self._served, scope, receive)
-        route = self._find(call)
+        call = Call(self.served, scope, receive)
+        route = self.find(call)
         if route is None:
             await self.app(scope, receive, send)
             return
         scope["route"] = route
         await (await route.answer(call))(scope, receive, send)
 
-    def _find(self, call: Call) -> Route | None:
+    def find(self, call: Call) -> Route | None:
         """The route of a call, which gets the names in its path."""
         segments = call.path.split("/")
         for mask, routes in self.routes.get(call.method, {}).get(len(segments), {}).items():
