@@ -276,7 +276,7 @@ async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
             targets=each.targets,
             yours=not each.by or not caller.actor.roles.isdisjoint(each.by),
         )
-        for each in allowed_now(chart, active, snapshot.asks)
+        for each in allowed_now(chart, active, snapshot)
     ]
     return AllowedEvents(seq=snapshot.seq, items=items)
 

@@ -16,7 +16,7 @@ from headway.codec import replace
 from headway.engine.orders import HOUR
 from headway.engine.requests import Repeatable, run_command
 from headway.errors import InputError, StoreError, UnknownKeyError
-from headway.statechart.identity import require_id
+from headway.statechart.identity import require_id, require_role
 from headway.statechart.snapshot import Actor, Kind, is_reserved
 from headway.store.commands import AddKey, ChangeKey
 from headway.store.port import Store
@@ -243,7 +243,7 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
     require_id("the tenant of a key", key.tenant)
     require_id("the actor of a key", key.actor)
     for role in key.roles:
-        require_id("a role", role)
+        require_role(role)
     if len(key.roles) > MOST_ROLES:
         raise InputError(f"an actor has at most {MOST_ROLES} roles")
     if len(key.name) > LONGEST_TEXT:

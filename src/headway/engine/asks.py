@@ -25,7 +25,7 @@ from headway.errors import (
 )
 from headway.statechart.chart import Chart
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import same_id
+from headway.statechart.identity import require_role, same_id
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
@@ -286,6 +286,8 @@ class Asks:
         arguments.require_actor("for_", for_)
         if is_reserved(for_):
             raise InputError(f"the actor {for_.id} is reserved for the engine")
+        for role in for_.roles:
+            require_role(role)
         span = arguments.lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:

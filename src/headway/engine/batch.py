@@ -19,7 +19,7 @@ from headway.engine.commit import (
     write_report,
     write_versions,
 )
-from headway.engine.facts import Facts, instances_key, owner_of
+from headway.engine.facts import Facts, instances_key
 from headway.engine.orders import (
     Answer,
     Creation,
@@ -281,11 +281,9 @@ class Batch:
         )
         if isinstance(outcome, Refusal):
             return outcome
-        owner = owner_of(chart, outcome.snapshot)
         status = status_of(chart, outcome.snapshot.states) or ""
-        self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now, owner))
-        if owner is not None and not outcome.snapshot.ended:
-            self._count((key[0], instances_key(chart.name, owner)), 1)
+        self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now))
+        self._count_owned(key[0], None, outcome.snapshot)
         yield from self._apply(key, None, outcome)
         return None
 
@@ -313,8 +311,7 @@ class Batch:
         self.undo.put(self.living, order.key, after)
         self.undo.put(self.upgraded, order.key, None)
         yield from self._apply(order.key, before, done)
-        if after.snapshot.ended and living.owner is not None:
-            self._count((order.key[0], instances_key(then.name, living.owner)), -1)
+        self._count_owned(order.key[0], before, done.snapshot)
         return (yield from self._receipt(order.key))
 
     def _send(self, order: Order, event: Event) -> Generator[Reads, Found, Answer]:
@@ -339,9 +336,19 @@ class Batch:
             after = living.moved(outcome.snapshot, status_of(chart, outcome.snapshot.states) or "")
             self.undo.put(self.living, key, after)
             yield from self._apply(key, before, outcome)
-            if after.snapshot.ended and living.owner is not None and not before.ended:
-                self._count((key[0], instances_key(chart.name, living.owner)), -1)
+            if outcome.snapshot.ended:
+                self._count_owned(key[0], before, outcome.snapshot)
         return outcome
+
+    def _count_owned(self, tenant: str, before: Snapshot | None, after: Snapshot) -> None:
+        """Keep the number of an owner's living instances when one begins, ends, or gets an owner."""
+        was = None if before is None or before.ended else before.owner
+        now = None if after.ended else after.owner
+        if was == now:
+            return
+        for owner, by in ((was, -1), (now, 1)):
+            if owner is not None:
+                self._count((tenant, instances_key(after.chart, owner)), by)
 
     def _facts(
         self, chart: Chart, tenant: str, snapshot: Snapshot

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, NoReturn
 from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
+from headway.statechart.people import Involved, split
 from headway.statechart.snapshot import SYSTEM, Event, OpenAsk, Snapshot
 from headway.statechart.tree import Arc, Node, comes_from_engine, descriptor, names_matching
 from headway.statechart.validation.validate import suggestion
@@ -18,6 +19,7 @@ Code = Literal[
     "terminal",
     "unknown_event",
     "reserved",
+    "owner",
     "actor",
     "duty",
     "payload",
@@ -78,10 +80,11 @@ class Objection(Value):
 
 
 class Allowed(Value):
-    """An event the instance would take now, from whom, and to where."""
+    """An event the instance would take now, from whom (roles, and people by id), and to where."""
 
     event: str
     by: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
 
 
@@ -135,12 +138,12 @@ def spoken(event: str) -> str | None:
     return None if comes_from_engine(event) else event
 
 
-def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
+def allowed_now(chart: Chart, active: Sequence[Node], instance: Involved) -> tuple[Allowed, ...]:
     """The events that some transition of the active states waits for, and that somebody outside may send.
 
     The role of the system is the engine's own: what is for nobody else is left out, and so is the role.
     """
-    found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Allowed] = {}
     active_ids = {node.id for node in active}
     for node in _upward(active):
         for arcs in node.arcs.values():
@@ -149,10 +152,15 @@ def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk
                     name = spoken(event)
                     if name is None or arc.excludes & active_ids:
                         continue
-                    roles, targets = roles_now(chart, arc, asks), arc.model.targets or arc.model.lands
+                    entries, targets = (
+                        roles_now(chart, arc, instance.asks),
+                        arc.model.targets or arc.model.lands,
+                    )
+                    roles, people = split(entries, instance)
                     by = tuple(role for role in roles if role not in SYSTEM.roles)
-                    if by or not roles:
-                        found.setdefault((name, by), Allowed(event=name, by=by, targets=targets))
+                    if by or people or not entries:
+                        allowed = Allowed(event=name, by=by, people=people, targets=targets)
+                        found.setdefault((name, by, people), allowed)
     return tuple(found.values())
 
 
@@ -164,14 +172,19 @@ def _upward(active: Sequence[Node]) -> list[Node]:
 def refuse(
     chart: Chart, snapshot: Snapshot, event: Event, veto: Veto, *, objections: Iterable[Objection] = ()
 ) -> Refusal:
-    """A refusal that says where the instance stands and what it could do."""
+    """A refusal that says where the instance stands and what it could do.
+
+    Somebody to whom the instance does not belong learns neither.
+    """
+    if veto.code == "owner":
+        return Refusal(code=veto.code, message=veto.message, event=event.name)
     active = () if snapshot.ended or not snapshot.states else chart.configuration(snapshot.states)
     return Refusal(
         code=veto.code,
         message=veto.message,
         event=event.name,
         states=snapshot.states,
-        allowed=allowed_now(chart, active, snapshot.asks),
+        allowed=allowed_now(chart, active, snapshot),
         objections=tuple(objections),
     )
 
@@ -199,7 +212,7 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     if snapshot.ended:
         message = f"{event.name} is no longer possible: {snapshot.state} is final"
         return refuse(chart, snapshot, event, Veto("terminal", message))
-    allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot.asks)
+    allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot)
     names = ", ".join(dict.fromkeys(each.event for each in allowed))
     message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
     return refuse(chart, snapshot, event, Veto("illegal", message))

@@ -147,7 +147,7 @@ class Table(Generic[Row]):
         return self.row(*values)
 
 
-INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "owner", "created_at"))
+INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "created_at"))
 HISTORY = Table("history", HistoryRow, key=(POSITION,))
 TIMER = Table("timer", TimerRow, key=("tenant", "id"))
 WORK = Table("work", WorkRow, key=("tenant", "id"), beside=("place",))
