@@ -17,10 +17,10 @@ from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapsho
 from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
-from headway.statechart.step.retry import losses
 from headway.statechart.step.selection import verdict
 from headway.statechart.step.step import in_utc
-from headway.statechart.tree import Arc, Node
+from headway.statechart.step.work import losses
+from headway.statechart.tree import Arc, StateNode
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -156,7 +156,7 @@ def _explained(chart: Chart, snapshot: Snapshot, now: datetime, facts: Mapping[s
 def _arcs(draft: Draft) -> list[Arc]:
     """The transitions that an event from outside could fire now, inner states first."""
     active = {node.id for node in draft.active}
-    nodes: list[Node] = [*reversed(draft.active), draft.chart.root]
+    nodes: list[StateNode] = [*reversed(draft.active), draft.chart.root]
     found: dict[int, Arc] = {}
     for node in nodes:
         for arcs in node.arcs.values():

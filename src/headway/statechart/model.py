@@ -10,6 +10,9 @@ from headway.codec import Value
 ROOT = "*"
 """The source of transitions that leave from any live state."""
 
+ANY = "*"
+"""The descriptor that every event matches."""
+
 LARGEST_LIMIT = 1_000_000
 FIELD = re.compile(r"\{(\w+)\}")
 """A place in a text that is filled from the context."""

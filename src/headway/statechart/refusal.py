@@ -10,7 +10,7 @@ from headway.errors import RefusedError
 from headway.statechart.chart import Chart
 from headway.statechart.people import Involved, split
 from headway.statechart.snapshot import SYSTEM, Event, OpenAsk, Snapshot
-from headway.statechart.tree import Arc, Node, comes_from_engine, descriptor, names_matching
+from headway.statechart.tree import Arc, StateNode, comes_from_engine, descriptor, names_matching
 from headway.statechart.validation.validate import suggestion
 
 Code = Literal[
@@ -138,7 +138,7 @@ def spoken(event: str) -> str | None:
     return None if comes_from_engine(event) else event
 
 
-def allowed_now(chart: Chart, active: Sequence[Node], instance: Involved) -> tuple[Allowed, ...]:
+def allowed_now(chart: Chart, active: Sequence[StateNode], instance: Involved) -> tuple[Allowed, ...]:
     """The events that some transition of the active states waits for, and that somebody outside may send.
 
     The role of the system is the engine's own: what is for nobody else is left out, and so is the role.
@@ -164,7 +164,7 @@ def allowed_now(chart: Chart, active: Sequence[Node], instance: Involved) -> tup
     return tuple(found.values())
 
 
-def _upward(active: Sequence[Node]) -> list[Node]:
+def _upward(active: Sequence[StateNode]) -> list[StateNode]:
     ordered = sorted(active, key=lambda node: node.index, reverse=True)
     return [*ordered, ordered[0].upward[-1]] if ordered else []
 

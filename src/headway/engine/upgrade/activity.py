@@ -8,8 +8,8 @@ from headway.codec import decode
 from headway.engine.upgrade.versions import Versions, lines_of
 from headway.statechart.people import senders
 from headway.statechart.snapshot import DELEGATE, AskDelegation
+from headway.statechart.upgrade.assessment import MANY, Turn
 from headway.statechart.upgrade.instance import UNDO, UPGRADE, UpgradeRecord
-from headway.statechart.upgrade.replay import MANY, Turn
 from headway.store.port import Store
 from headway.store.rows import HistoryRow, Key
 

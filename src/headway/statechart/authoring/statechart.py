@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Never
 from headway.errors import shown
 from headway.statechart import model
 from headway.statechart.authoring.declarations import Many, Upgrade
-from headway.statechart.authoring.reader import Reader, listed
+from headway.statechart.authoring.reader import ChartReader, listed
 from headway.statechart.authoring.values import words_of
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
@@ -43,7 +43,7 @@ class Statechart:
         **unknown: Never,
     ) -> None:
         """Reads the class body."""
-        reader = Reader(cls)
+        reader = ChartReader(cls)
         words = words_of(Statechart.__init_subclass__)
         reader.unknown_words(cls.__name__, unknown, words, reader.first_line)
         accepted = _mapping(reader, "accepts", accepts)
@@ -101,18 +101,18 @@ def _fact(fact: str | model.Fact) -> model.Fact:
     return fact if isinstance(fact, model.Fact) else model.Fact(name=fact)
 
 
-def _mapping(reader: Reader, word: str, given: object) -> dict[str, Any]:
+def _mapping(reader: ChartReader, word: str, given: object) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
     reader.problem(f"{word}= must be a mapping, not {shown(given)}", reader.first_line)
     return {}
 
 
-def _one_of(reader: Reader, word: str, given: object, *, usual: str, other: str) -> object:
+def _one_of(reader: ChartReader, word: str, given: object, *, usual: str, other: str) -> object:
     if given in (usual, other):
         return given
     reader.problem(f'{word}= must be "{usual}" or "{other}", not {shown(given)}', reader.first_line)
-    return usual  # a rule like any other, so that one mistake is not told twice
+    return usual  # a rule like any other, so that one mistake is reported once
 
 
 def _acceptance(key: object, because: str) -> model.Acceptance:

@@ -10,7 +10,8 @@ from headway.clock import spell
 from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
+from headway.statechart.model import ANY
 from headway.statechart.people import ids_of, is_person, part, sender_of
 from headway.statechart.snapshot import (
     Actor,
@@ -26,8 +27,8 @@ from headway.statechart.snapshot import (
     work_lost,
     work_progress,
 )
-from headway.statechart.step.retry import losses_allowed
-from headway.statechart.tree import ANY, RESERVED, Arc, Node, descriptor, names_matching
+from headway.statechart.step.work import losses_allowed
+from headway.statechart.tree import RESERVED, Arc, StateNode, descriptor, names_matching
 
 Kind = Literal["sent", "timer", "done", "error", "child"]
 AUTOMATIC: frozenset[Kind] = frozenset({"timer", "done", "error", "child"})
@@ -98,7 +99,7 @@ def _name(role: str, index: int) -> str:
 class Happenings:
     """What can happen in a chart, snapshot by snapshot."""
 
-    def __init__(self, chart: Chart, people: People, facts: Facts) -> None:
+    def __init__(self, chart: Chart, people: People, facts: RuleFacts) -> None:
         self.chart = chart
         self.rows = chart.model.transitions
         self.people = people
@@ -144,7 +145,7 @@ class Happenings:
         for role in sorted(roles):
             yield from self.people.candidates(role, snapshot)
 
-    def _awaited(self, nodes: tuple[Node, ...]) -> dict[str, set[str]]:
+    def _awaited(self, nodes: tuple[StateNode, ...]) -> dict[str, set[str]]:
         """The events active states wait for from outside, each with the roles that may send it."""
         found: dict[str, set[str]] = {}
         for node in nodes:
@@ -213,7 +214,7 @@ class Happenings:
         return f"{word} {delay_text(row.after)}" + (f" in {state}" if state in self.chart.nodes else "")
 
     def _children(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
-        """Each child may come into each status that is told apart, into another one, or go.
+        """Each child may come into each status that matters, into another one, or go.
 
         Where a parent hears of several together, so may all those of one status that there are.
         """
@@ -269,7 +270,7 @@ def delay_text(delay: int | model.Condition | None) -> str:
     return delay.name if isinstance(delay, model.Named) else str(getattr(delay, "text", ""))
 
 
-def error_codes(chart: Chart, node: Node) -> tuple[str, ...]:
+def error_codes(chart: Chart, node: StateNode) -> tuple[str, ...]:
     """The codes a state's work can fail with: declared, handled somewhere, and those of the engine."""
     run = node.model.run
     assert run is not None
@@ -303,6 +304,6 @@ def _tried_forever(run: model.Run, code: str) -> bool:
     return policy is not None and policy.times is None
 
 
-def takers(node: Node, event: str) -> list[Arc]:
+def takers(node: StateNode, event: str) -> list[Arc]:
     """The arcs of a state and those around it that wait for an event."""
     return [arc for above in node.upward for arc in above.matching(event)]

@@ -28,7 +28,7 @@ from headway.statechart.step.actions import set_timer
 from headway.statechart.step.authority import answered, is_asked, kept_from
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import kept_from_all
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 
 LONGEST_CLAIM = timedelta(hours=24)
 MILLISECOND = timedelta(milliseconds=1)
@@ -41,7 +41,7 @@ NOBODY: dict[str, Any] = {
 }
 
 
-def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
+def open_ask(draft: Draft, node: StateNode, ask: model.Ask) -> None:
     """Ask the people of a state that is entered."""
     ask_id = draft.identify()
     deadline = None if ask.deadline is None else draft.now + timedelta(milliseconds=ask.deadline)
@@ -63,8 +63,8 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
 
 
-def question(draft: Draft, node: Node, ask: model.Ask) -> dict[str, Any]:
-    """What a state asks, as its effects tell it: the same when it is put anew after an upgrade."""
+def question(draft: Draft, node: StateNode, ask: model.Ask) -> dict[str, Any]:
+    """What a state asks, as its effects tell it: the same when it is put again after an upgrade."""
     return {
         "state": node.id,
         "answers": node.answers,
@@ -95,7 +95,7 @@ def _escalate(draft: Draft, state: str, index: Any) -> None:
     assert declared is not None
     roles = declared.escalate[index].roles
     draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=audience(roles, draft)))
-    # It is everybody's again: whoever held it did not answer in time.
+    # Everybody who is asked may answer again: the holder did not answer in time.
     _change(draft, state, replace(ask, **NOBODY, roles=tuple(dict.fromkeys((*ask.roles, *roles)))))
 
 

@@ -11,17 +11,17 @@ from typing import Any
 from headway.codec import Scratch
 from headway.statechart.chart import Chart
 from headway.statechart.effects import Effect
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Objection
-from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Row, Snapshot, Timer
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 NOTHING: Mapping[str, Any] = MappingProxyType({})
 PLAIN = frozenset({str, int, float, bool, type(None)})
 """Types of values that nobody can write into."""
 
 
-class Counts(dict[str, int]):
+class CountsByName(dict[str, int]):
     """Counts by name; a name that was never counted is 0."""
 
     def __missing__(self, name: str) -> int:
@@ -42,7 +42,7 @@ class Draft(Scratch):
     seq: int
     current: Event
     payload: Any
-    active: Sequence[Node]
+    active: Sequence[StateNode]
     states: tuple[str, ...]
     before: tuple[str, ...]
     context: dict[str, Any]
@@ -60,7 +60,7 @@ class Draft(Scratch):
     output: Any
     outside: bool = True
     finished: bool = False
-    within: Node | None = None
+    within: StateNode | None = None
     inward: bool = False
     stirred: bool = False
     looked: bool = False
@@ -132,16 +132,16 @@ class Draft(Scratch):
 
     def tell(self, fields: Sequence[str]) -> dict[str, Any]:
         """Fields of the context for somebody outside, without what is sensitive."""
-        return self.tellable({field: self.context.get(field) for field in fields})
+        return self.redacted({field: self.context.get(field) for field in fields})
 
-    def tellable(self, context: dict[str, Any]) -> dict[str, Any]:
-        """A context, or fields of it, without what is sensitive."""
+    def redacted(self, context: dict[str, Any]) -> dict[str, Any]:
+        """A context, or fields of it, redacted."""
         secrets = self.chart.secrets
         return context if secrets is None else secrets.context(context)
 
-    def told(self, error: Exception) -> str:
-        """An error of a function, in words that repeat nothing sensitive."""
-        return told_error(error, hides=self.chart.secrets is not None)
+    def error_text(self, error: Exception) -> str:
+        """The text of an error of a function, without sensitive values."""
+        return redacted_error(error, hides=self.chart.secrets is not None)
 
     def snapshot(self) -> Snapshot:
         """The snapshot after the step."""
@@ -306,12 +306,12 @@ class View:
     @property
     def counters(self) -> Mapping[str, int]:
         """The instance's counters; one never counted is 0."""
-        return Counts(self._draft.counters)
+        return CountsByName(self._draft.counters)
 
     @property
     def children(self) -> Mapping[str, int]:
         """How many children are in which status; a status nobody has is 0."""
-        return Counts(self._draft.children)
+        return CountsByName(self._draft.children)
 
     @property
     def failures(self) -> int:
@@ -392,7 +392,7 @@ SPECIAL: dict[str, Callable[[Draft], object]] = {
     "_name": lambda draft: draft.chart.name,
     "_sessionid": lambda draft: draft.base.instance,
     "_ioprocessors": _io_processors,
-    "children": lambda draft: Counts(draft.children),
-    "counters": lambda draft: Counts(draft.counters),
+    "children": lambda draft: CountsByName(draft.children),
+    "counters": lambda draft: CountsByName(draft.counters),
     "facts": lambda draft: draft.facts,
 }

@@ -12,10 +12,10 @@ from headway.statechart.step.asks import is_overdue
 from headway.statechart.step.authority import answered, authorities, held_against
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import duty_objection, not_for, represented
-from headway.statechart.tree import Arc, Node, domain_given
+from headway.statechart.tree import Arc, StateNode, domain_given
 from headway.statechart.types import DataType, Mismatch
 
-Offer = Callable[[Node], tuple[Arc, ...]]
+Offer = Callable[[StateNode], tuple[Arc, ...]]
 """Which arcs of a state are in question."""
 
 
@@ -60,7 +60,7 @@ def _first_of(draft: Draft, arcs: tuple[Arc, ...]) -> list[Arc]:
     return []
 
 
-def _always(node: Node) -> tuple[Arc, ...]:
+def _always(node: StateNode) -> tuple[Arc, ...]:
     return node.always
 
 
@@ -191,7 +191,7 @@ def verdict(draft: Draft, name: str, guard: object) -> Obstacle | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return Obstacle("fault", f"{name} failed: {draft.told(error)}")
+        return Obstacle("fault", f"{name} failed: {draft.error_text(error)}")
     if isinstance(answer, No):
         return Obstacle("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.codec import DEEPEST, Plain, as_json, encode, replace, require_depth
-from headway.errors import HeadwayError, InputError
+from headway.codec import DEEPEST, Plain, as_json, encode, from_data, replace, require_depth, to_data
+from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.effects import Effect, ReportToParent
 from headway.statechart.expressions.budget import LIMITED, ExhaustedError
 from headway.statechart.people import concerns, owner_of, with_entries
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
-from headway.statechart.snapshot import SYSTEM, Actor, Event, Row, Snapshot
+from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Row, Snapshot, Timer
 from headway.statechart.step.actions import STORED, Fault
 from headway.statechart.step.asks import give_back, renew_audiences
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import needs_votes, represented, vote
 from headway.statechart.step.fencing import admit
-from headway.statechart.step.input_errors import bad_input
 from headway.statechart.step.moves import begin, computed_status, declare, end, microstep
 from headway.statechart.step.selection import select, select_eventless
-from headway.statechart.tree import Arc
+from headway.statechart.tree import HISTORY, Arc
 from headway.statechart.types import Mismatch
 
 MOST_MICROSTEPS = 1_000
@@ -323,3 +323,70 @@ def first_context(chart: Chart, context: object) -> dict[str, Any]:
     if not isinstance(kept, dict):
         raise InputError("a context must map names to values")
     return kept
+
+
+def bad_input(
+    error: Exception, chart: Chart, snapshot: object, event: object, *, now: object, facts: object
+) -> HeadwayError:
+    """The InputError that names what is wrong; an InternalError when nothing is."""
+    for wrong in _wrong(chart, snapshot, event, now=now, facts=facts):
+        return InputError(wrong)
+    if isinstance(error, OverflowError):
+        return InputError(f"a time or a number is too large: {error}")
+    return InternalError(redacted_error(error, hides=chart.secrets is not None))
+
+
+def _wrong(chart: Chart, snapshot: object, event: object, *, now: object, facts: object) -> Iterator[str]:
+    if not isinstance(now, datetime):
+        yield f"now must be a datetime, not {shown(now)}"
+    if not isinstance(facts, Mapping):
+        yield f"facts must map names to values, not {shown(facts)}"
+    for value, kind in ((event, Event), (snapshot, Snapshot)):
+        if not isinstance(value, kind):
+            yield f"not a {kind.__name__}: {shown(value)}"
+        try:
+            clean = from_data(kind, to_data(value))
+        except InputError as wrong:
+            yield str(wrong)
+        else:
+            for field in clean.__struct_fields__:
+                if type(getattr(clean, field)) is not type(getattr(value, field)):
+                    yield f"not a {kind.__name__}: {field} is {shown(getattr(value, field))}"
+    assert isinstance(snapshot, Snapshot)
+    for part in _foreign(chart, snapshot):
+        yield f"the snapshot does not fit {chart.name}: {part}"
+
+
+def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:
+    """What a snapshot holds that does not belong to its states."""
+    if snapshot.seq and not snapshot.states:
+        yield "no state"
+    active = {node.id: node.model for node in chart.configuration(snapshot.states)} if snapshot.states else {}
+    yield from (f"work in {state}" for state in snapshot.work if state not in active or not active[state].run)
+    for state, ask in snapshot.asks.items():
+        if state not in active or not active[state].ask or not _has_zones(ask):
+            yield f"an ask in {state}"
+    for timer in snapshot.timers.values():
+        left = timer.state not in {None, chart.root.id, *active}
+        if left or timer.due.tzinfo is None or not _belongs_to_its_ask(chart, snapshot, timer):
+            yield f"a timer {timer.event} of {timer.state}, due at {timer.due}"
+    for history, states in snapshot.memory.items():
+        node = chart.nodes.get(history)
+        if node is None or node.kind not in HISTORY or not chart.nodes.keys() >= set(states):
+            yield f"a memory of {history}"
+
+
+def _has_zones(ask: OpenAsk) -> bool:
+    return all(time is None or time.tzinfo is not None for time in (ask.deadline, ask.claimed_until))
+
+
+def _belongs_to_its_ask(chart: Chart, snapshot: Snapshot, timer: Timer) -> bool:
+    kind = timer.event.partition(".")[0]
+    if timer.state is None or kind not in {"remind", "escalate"}:
+        return True
+    ask = chart.nodes[timer.state].model.ask
+    if ask is None or timer.state not in snapshot.asks:
+        return False
+    if kind == "remind":
+        return ask.remind is not None
+    return type(timer.data) is int and 0 <= timer.data < len(ask.escalate)

@@ -215,7 +215,7 @@ def _rows(pair: Pair) -> Found:
 def _keyed(
     chart: Chart, name: Callable[[model.Transition], tuple[str, str]]
 ) -> dict[tuple[str, str, int], model.Transition]:
-    """Rows by name and source; several of the same are told apart by their order."""
+    """Rows by name and source; several of the same are numbered in their order."""
     found: dict[tuple[str, str, int], model.Transition] = {}
     for row in chart.model.transitions:
         number = 0

@@ -17,14 +17,14 @@ from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent
 from headway.statechart.people import owner_of, senders, watched_events
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Veto
-from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step.actions import Fault
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.moves import computed_status, end
 from headway.statechart.step.step import Step, in_utc, settle, status_of
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.types import Mismatch
 from headway.statechart.upgrade.open_items import InstanceUpgrade, add_effects, carry_over
 from headway.statechart.upgrade.renaming import Renaming, rule_for
@@ -173,7 +173,7 @@ def _called(old: Chart, new: Chart, name: str, snapshot: Snapshot) -> Any:
         return new.functions[name](deepcopy(snapshot))
     except Exception as error:
         hides = not (old.secrets is new.secrets is None)
-        raise InputError(f"{name} failed: {told_error(error, hides=hides)}") from error
+        raise InputError(f"{name} failed: {redacted_error(error, hides=hides)}") from error
 
 
 def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, str]:
@@ -201,7 +201,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
     return came
 
 
-def _homeless(state: str, name: str, node: Node | None) -> str:
+def _homeless(state: str, name: str, node: StateNode | None) -> str:
     if node is not None:
         return f'{name} has states inside now: say in which {state} goes on, states={{"{state}": ...}}'
     if name == state:
@@ -218,7 +218,7 @@ def _chosen(old: Chart, new: Chart, function: model.Named, snapshot: Snapshot) -
 
 
 def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
-    """The status is what the new rules compute: only within it the instance goes where it is told."""
+    """The new rules compute the status; the upgrade decides only where inside it the instance goes."""
     status = computed_status(draft)
     inside = {name: was for name, was in came.items() if draft.chart.nodes[name].top is status}
     if inside:
@@ -229,7 +229,7 @@ def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
 
 
 def _came_above(
-    old: Chart, active: Sequence[Node], rule: model.Upgrade, came: Mapping[str, str]
+    old: Chart, active: Sequence[StateNode], rule: model.Upgrade, came: Mapping[str, str]
 ) -> dict[str, str]:
     """Where the states around come from as well: by the rule, or those of the same name."""
     found = {name: was for name, was in came.items() if was}
@@ -242,7 +242,7 @@ def _came_above(
     return found
 
 
-def _since(snapshot: Snapshot, node: Node, came: Mapping[str, str], draft: Draft) -> datetime:
+def _since(snapshot: Snapshot, node: StateNode, came: Mapping[str, str], draft: Draft) -> datetime:
     """A state that is new around one that is not has lasted as long as that."""
     if came.get(node.id) in snapshot.since:
         return snapshot.since[came[node.id]]
@@ -277,7 +277,7 @@ def _renamed(upgrade: InstanceUpgrade, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _may_remember(new: Chart, history: Node, state: str) -> bool:
+def _may_remember(new: Chart, history: StateNode, state: str) -> bool:
     node, parent = new.nodes.get(state), history.upward[1]
     if node is None or not parent.holds(node):
         return False
@@ -360,7 +360,7 @@ def restore_snapshot(
 ) -> Step:
     """The instance as it was before an upgrade after which nothing has happened to it.
 
-    Work that the upgrade has ended or begun anew begins once more, as a further attempt: they never go back.
+    Work that the upgrade has ended or restarted starts again, as a further attempt: numbers never go back.
     """
     if (snapshot.version, new.version, old.version) != (record.to, record.to, record.version):
         raise InputError(f"{snapshot.instance} is not as an upgrade from version {record.version} left it")

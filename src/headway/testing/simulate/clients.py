@@ -14,7 +14,7 @@ from headway.engine.orders import Answer
 from headway.errors import EngineError, StoreError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.explore.events import Happenings, People
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot, claim_ask, delegate_ask, release_ask
 from headway.store.rows import Key
 from headway.testing.simulate.samples import sample
@@ -34,7 +34,7 @@ class Choices:
         self.chart = chart
         self._payloads, self._context = payloads, context
         self._people = People(chart)
-        self._happenings = Happenings(chart, self._people, Facts(chart))
+        self._happenings = Happenings(chart, self._people, RuleFacts(chart))
         self._events = sorted(
             {name for row in chart.model.transitions for name in row.events if "." not in name}
         )
