@@ -291,7 +291,7 @@ class Batch:
         """The instance an order is for, where the order expects it."""
         living = self.living.get(order.key)
         if living is None:
-            raise UnknownInstanceError(f"there is no instance {order.key[1]}")
+            raise _unknown(order.key)
         seq = living.snapshot.seq
         if order.expected_seq is not None and order.expected_seq != seq:
             message = f"{order.key[1]} is at seq {seq}, not at {order.expected_seq}"
@@ -318,6 +318,8 @@ class Batch:
         living = self._expected(order)
         outcome = yield from self._step(order.key, living, event)
         if isinstance(outcome, Refusal):
+            if outcome.code == "owner":  # that it exists is nobody else's business
+                raise _unknown(order.key)
             return outcome
         if order.cascades:
             write_cascade(self._commit(order.key, outcome.snapshot), outcome.snapshot, event.by)
@@ -501,3 +503,7 @@ def _endless(order: Order, living: Living | None) -> Refusal:
     message = "parents and children would report to each other without end"
     states = () if living is None else living.snapshot.states
     return Refusal(code="runaway", message=message, event=getattr(order.act, "name", "start"), states=states)
+
+
+def _unknown(key: Key) -> UnknownInstanceError:
+    return UnknownInstanceError(f"there is no instance {key[1]}")
