@@ -38,9 +38,8 @@ from headway.store.rows import Cursor, EventRow, HistoryRow, InstanceRow
 from headway.store.sqlite.connection import MEMORY
 from headway.store.unit import Changes
 from headway.worker.handlers import Handlers
-from headway.worker.rescue import Rescue
+from headway.worker.rescue import Rescue, Takeover
 from headway.worker.retention import Pruning, Retention
-from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
 from headway.worker.worker import Worker
 

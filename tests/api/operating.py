@@ -17,8 +17,8 @@ from headway.api.app import application
 from headway.api.server import serving
 from headway.errors import PermanentError
 from headway.node import Node
+from headway.outbox.destination import Subscriber
 from headway.outbox.message import Message
-from headway.outbox.subscriber import Subscriber
 from headway.statechart.model import Fact
 from tests.api.serving import ROOT, UNHURRIED, Service, client_of
 

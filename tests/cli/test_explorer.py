@@ -10,9 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from headway import Ask, Final, State, Statechart
-from headway.cli.explorer.api import LARGEST_BODY
-from headway.cli.explorer.app import explorer
-from headway.cli.explorer.page import STATIC
+from headway.cli.explorer.app import LARGEST_BODY, explorer
+from headway.cli.explorer.charts import STATIC, example
 from headway.cli.explorer.session import (
     ExplorerSession,
     ExplorerSessions,
@@ -20,7 +19,6 @@ from headway.cli.explorer.session import (
     SessionStep,
     begin,
 )
-from headway.cli.explorer.view import example
 from headway.cli.lifecycles import NamedChart
 from headway.statechart.export import from_document, to_document
 from headway.statechart.types import DataType

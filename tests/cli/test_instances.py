@@ -4,6 +4,7 @@ import asyncio
 import json
 import re
 import sqlite3
+import sys
 from contextlib import closing
 from datetime import timedelta
 from pathlib import Path
@@ -236,20 +237,47 @@ def test_why_says_that_no_handler_is_known_here(shop: Headway, folder: Path) -> 
     shop("create", "Lone", "l-1", "--app", "lone:Lone")
     said = shop("why", "l-1", "--app", "lone:Lone").out
     assert "has a handler nobody: the work waits" in said
-    assert re.search(r"due \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.", said)
+    assert re.search(r"due \d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ\.", said)
+
+
+def test_output_in_a_pipe_is_not_wrapped(shop: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of a table is one line for the next program, however long it is and however wide the terminal."""
+    monkeypatch.setenv("COLUMNS", "40")
+    reason = "because " * 40 + "it is late"
+    shop("create", "Order", "o-1")
+    shop("cancel", "o-1", "--reason", reason)
+    assert any(
+        line.rstrip().endswith(reason) for line in shop("instances", "history", "o-1").out.splitlines()
+    )
+
+
+def test_printed_times_carry_their_zone(shop: Headway) -> None:
+    """Tables, single instances and followed events say that a time is UTC."""
+    shop("create", "Order", "o-1")
+    time = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d"
+    for command in (
+        ("instances", "list"),
+        ("instances", "history", "o-1"),
+        ("tail", "--since", "0-0", "--count", "1"),
+    ):
+        printed = shop(*command).out
+        assert re.findall(time + "Z", printed)
+        assert len(re.findall(time + "Z", printed)) == len(re.findall(r"\d\d:\d\d:\d\d", printed))
 
 
 def test_ids_and_times_are_never_broken(shop: Headway, monkeypatch: pytest.MonkeyPatch) -> None:
     """They are copied from narrow terminals; what is empty says so."""
     assert shop("instances", "list").out == "none\n"
-    monkeypatch.setenv("COLUMNS", "40")
+    for name, value in {"COLUMNS": "40", "LINES": "25", "TERM": "dumb"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     key = json.loads(shop("keys", "create", "a-service-of-ours", "--lasts", "90d", "--json").out)
     name = "a-very-long-name-of-an-instance-that-does-not-fit"
     shop("create", "Order", name, "--context", '{"customer": "ann"}')
     assert re.search(rf"{key['id']} .* until \d{{4}}-\d\d-\d\d ", shop("keys", "list").out)
-    assert re.search(rf"{name} .* \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d ", shop("instances", "list").out)
+    assert re.search(rf"{name} .* \d{{4}}-\d\d-\d\d \d\d:\d\d:\d\dZ ", shop("instances", "list").out)
     told = shop("instances", "history", name).out
-    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d  start ", told, re.MULTILINE)
+    assert re.search(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\dZ  start ", told, re.MULTILINE)
 
 
 def test_looking_makes_no_database(folder: Path, headway: Headway) -> None:

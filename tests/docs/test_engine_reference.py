@@ -13,11 +13,10 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.tenant import Tenant
 from headway.node import Node
-from headway.outbox.destination import Backoff
+from headway.outbox.destination import Backoff, Subscriber
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.letters import Letters
 from headway.outbox.message import Message
-from headway.outbox.subscriber import Subscriber
 from headway.testing import Harness
 from headway.worker import Again, Done, Fail, Handlers, Retention, Work
 

@@ -12,10 +12,10 @@ import pytest
 
 from headway.errors import InputError
 from headway.outbox.addresses import address_of, is_public
+from headway.outbox.destination import Subscriber
 from headway.outbox.endpoint import Endpoint, new_secret, signing_key
 from headway.outbox.kafka import Kafka
 from headway.outbox.redis import RedisChannel, RedisStream
-from headway.outbox.subscriber import Subscriber
 
 pytestmark = pytest.mark.mission("ENG-5")
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from headway.engine.engine import Engine
+from headway.outbox.destination import Subscriber
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
 from headway.store import migrate
 from headway.store.sqlite.store import SqliteStore, sqlite_database
 from tests.clocks import Ahead
@@ -23,7 +23,7 @@ import asyncio, json, os, signal, sys
 
 from headway.engine.engine import Engine
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
+from headway.outbox.destination import Subscriber
 from headway.store.sqlite.store import SqliteStore
 
 taken = []

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from headway.engine.engine import Engine
-from headway.outbox.destination import Backoff
+from headway.outbox.destination import Backoff, Subscriber
 from headway.outbox.endpoint import Endpoint, new_secret
 from headway.outbox.letters import Letters
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
 from headway.outbox.webhook import Webhook
 from headway.store.queries import LetterQuery
 from headway.testing import FakeClock

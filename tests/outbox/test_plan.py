@@ -7,8 +7,8 @@ import pytest
 
 from headway.codec import replace
 from headway.errors import BusyError, DeliveryError, NotHereError, PermanentError, UnreachableError
+from headway.outbox.delivery import Results, Verdict, conclude, judge, judge_all, leave_alone, remember
 from headway.outbox.destination import Backoff, DeliveryReport, Wants
-from headway.outbox.outcome import Results, Verdict, conclude, judge, judge_all, leave_alone, remember
 from headway.outbox.plan import (
     FAILURES,
     TOO_MANY,

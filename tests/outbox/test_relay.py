@@ -9,11 +9,10 @@ import pytest
 from headway import Final, State, Statechart
 from headway.engine.engine import Engine
 from headway.errors import BusyError, DeliveryError, InputError, PermanentError, StoreUnavailableError
-from headway.outbox.destination import Backoff, Wants
+from headway.outbox.destination import Backoff, Subscriber, Wants
 from headway.outbox.letters import Letters
 from headway.outbox.message import Message, message_id
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
 from headway.store.port import Store
 from headway.store.queries import LetterQuery
 from headway.testing import FakeClock

@@ -11,10 +11,9 @@ from typing import Any, Self
 
 from headway.codec import encode
 from headway.engine.engine import Engine
-from headway.outbox.destination import Backoff
+from headway.outbox.destination import Backoff, Subscriber
 from headway.outbox.message import Message
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
 from headway.store.port import Store
 from headway.store.queries import Settlement
 from headway.store.rows import Cursor, MessageRow

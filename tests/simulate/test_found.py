@@ -12,10 +12,10 @@ from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
 from headway.engine.upgrade.upgrade import upgrade
 from headway.errors import StoreUnavailableError
+from headway.outbox.destination import Subscriber
 from headway.outbox.instances import InstanceDestination
 from headway.outbox.message import Message
 from headway.outbox.relay import Relay
-from headway.outbox.subscriber import Subscriber
 from headway.statechart.snapshot import Actor, work_done
 from headway.store.queries import Claim, LetterPlace
 from headway.store.unit import Unit

@@ -14,8 +14,8 @@ from headway.node import Node
 from headway.outbox import Message, PermanentError, Subscriber
 from headway.store.unit import Changes
 from headway.telemetry.counts import Counts, Distribution, MetricFamily, Totals
-from headway.telemetry.handlers import observed
 from headway.telemetry.metrics import Meter, Metrics
+from headway.worker.handlers import observed
 from tests.cli.shop import Order, handlers
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-6", "ENG-14", "ENG-16")

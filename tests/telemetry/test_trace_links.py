@@ -9,12 +9,12 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headway import person
-from headway.engine.trace import tracing
+from headway.engine.orders import tracing
 from headway.node import Node
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.webhook import Webhook
-from headway.telemetry.handlers import observed
 from headway.telemetry.tracing import Tracing
+from headway.worker.handlers import observed
 from tests.cli.shop import Order, handlers
 
 pytestmark = pytest.mark.mission("ENG-5", "ENG-16")

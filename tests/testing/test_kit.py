@@ -17,8 +17,8 @@ from headway import Ask, Final, No, Parallel, Retry, State, Statechart, Step, Vi
 from headway.actions import assign
 from headway.clock import Clock
 from headway.codec import encode
+from headway.outbox.destination import Subscriber
 from headway.outbox.message import Message as Heard
-from headway.outbox.subscriber import Subscriber
 from headway.statechart.effects import Message, StartWork
 from headway.testing import FakeClock, Harness, Journey, assert_path, covering_paths
 from headway.testing.paths import Happening

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headway.cli.explorer.view import example
+from headway.cli.explorer.charts import example
 from headway.cli.lifecycles import NamedChart, load_registered
 from headway.codec import decode, encode, replace
 from headway.statechart.chart import Chart

@@ -16,8 +16,7 @@ from headway.errors import (
     UnknownVersionError,
 )
 from headway.statechart.refusal import Refusal
-from headway.worker.attempt import AttemptRef, conclude, lease_status, worker_id
-from headway.worker.outcomes import Done, Fail
+from headway.worker.attempt import AttemptRef, Done, Fail, conclude, lease_status, worker_id
 from headway.worker.progress import remaining
 from tests.store.contract.place import work as work_row
 

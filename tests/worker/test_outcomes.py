@@ -13,14 +13,18 @@ from headway import Event, Final, State, Statechart, View, agent
 from headway.codec import DEEPEST, encode
 from headway.errors import InputError
 from headway.statechart.snapshot import Actor
+from headway.worker.attempt import Again, AttemptRef, Done, Fail, event_of, failure
 from headway.worker.handlers import Handlers
-from headway.worker.outcomes import Again, Done, Fail, event_of, failure
 from headway.worker.work import Work
-from tests.store.contract.place import work as work_row
 from tests.worker.world import Job, World, begun, handling, where, worked
 
 pytestmark = pytest.mark.mission("ENG-10", "ENG-11")
 BY = Actor("w#1", "service", frozenset({"system"}))
+
+
+def attempt_at(work: str, attempt: int = 1) -> AttemptRef:
+    """An attempt at a work item."""
+    return AttemptRef(tenant="acme", worker=BY.id, id=work, attempt=attempt)
 
 
 class Paid(BaseModel):
@@ -258,7 +262,7 @@ def test_an_event_is_sent_by_the_worker_unless_it_says_by_whom() -> None:
     """The history shows which worker acted, or the agent that the handler speaks for."""
     planner = agent("planner", "planner")
     for event, sender in ((Event("go"), BY), (Event("go", by=planner), planner)):
-        made = event_of(event, work_row("w", attempt=3), BY)
+        made = event_of(event, attempt_at("w", 3))
         assert (made.by, made.ref, made.attempt) == (sender, "w", 3)
 
 
@@ -267,7 +271,7 @@ def test_a_failure_never_shows_more_than_it_should() -> None:
     assert len(Fail("code", "x" * 5_000).message) == 500
     assert len(failure(ValueError("x" * 5_000)).message) == 500
     assert failure(WordlessError()).code == "WordlessError"
-    data = event_of(Fail("code", "m", thing=object()), work_row("w"), BY).data
+    data = event_of(Fail("code", "m", thing=object()), attempt_at("w")).data
     assert data["thing"].startswith("<object")
     assert b"Traceback" not in encode(data)
     for code in ("", "two words", "dotted.code", "x" * 101):
@@ -307,7 +311,7 @@ async def test_again_at_once_is_not_a_circle(world: World) -> None:
 
 def test_details_may_have_any_names() -> None:
     """What an error tells about its context does not collide with what the engine needs."""
-    data = event_of(Fail("code", "m", attempt=9, by="me", work="w", url="u"), work_row("w", attempt=2), BY)
+    data = event_of(Fail("code", "m", attempt=9, by="me", work="w", url="u"), attempt_at("w", 2))
     assert (data.attempt, data.data["attempt"], data.data["code"]) == (2, 9, "code")
 
 

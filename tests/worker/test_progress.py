@@ -15,7 +15,7 @@ from headway.statechart.snapshot import work_lost
 from headway.store.port import Store
 from headway.store.queries import MessageQuery
 from headway.worker import execution
-from headway.worker.outcomes import Fail
+from headway.worker.attempt import Fail
 from headway.worker.work import Work
 from tests.worker.faults import Breakable
 from tests.worker.world import TENANT, World, begun, handling, moments, sent, until, where, worked

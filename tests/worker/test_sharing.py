@@ -14,8 +14,8 @@ from headway.engine.engine import Engine
 from headway.errors import InputError
 from headway.store.port import Store
 from headway.store.queries import Claim
+from headway.worker.attempt import Again, Fail
 from headway.worker.handlers import Handlers
-from headway.worker.outcomes import Again, Fail
 from headway.worker.rescue import Rescue
 from headway.worker.work import Work
 from headway.worker.worker import Worker

@@ -13,7 +13,7 @@ from headway.statechart.snapshot import work_done, work_lost
 from headway.store.port import Store
 from headway.store.queries import WorkQuery
 from headway.worker import execution
-from headway.worker.outcomes import Done
+from headway.worker.attempt import Done
 from headway.worker.work import Work
 from headway.worker.worker import Worker
 from tests.worker.faults import Breakable

@@ -10,7 +10,7 @@ from headway.node import Node
 from headway.store.sqlite.connection import MEMORY
 from headway.store.sqlite.store import SqliteStore
 from headway.worker import Handlers
-from headway.worker.takeover import LONG_REST, SHORT_REST, SHORT_RESTS, Takeover
+from headway.worker.rescue import LONG_REST, QUICK_TRIES, SHORT_REST, Takeover
 from headway.worker.worker import Worker
 from tests.worker.world import World
 
@@ -26,7 +26,7 @@ async def test_a_name_that_another_process_has_is_told_once_and_taken_later(
         assert await here.store.leases.take_name("mill", "mill#1")
         second = Takeover(there, "mill", "mill#2", lambda: woken.append("rescue"))
         caplog.set_level(logging.WARNING, "headway")
-        for _ in range(SHORT_RESTS):
+        for _ in range(QUICK_TRIES):
             assert await second.rest() == SHORT_REST
             await second.turn()
         await second.turn()

@@ -9,20 +9,12 @@ from fastapi import Path
 from starlette.responses import Response
 
 from headway.api.bodies import NO_NUL, ActorId, RequestBody, ResponseBody, wrong
-from headway.api.call import (
-    PER_PAGE,
-    Called,
-    Cursor,
-    Here,
-    Limit,
-    RequestId,
-    Who,
-    needs,
-)
+from headway.api.call import Call
 from headway.api.cursors import cursor_place, cursor_text, fitting_rows
 from headway.api.idempotency import secret_shown
 from headway.api.instances import Standing, standing_reply
 from headway.api.keyring import MOST_ROLES
+from headway.api.parameters import PER_PAGE, Cursor, Here, Limit, RequestId, Who, needs
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.codec import Meta, decode
@@ -260,7 +252,7 @@ async def make_link(
     caller: Who,
     node: Here,
     *,
-    call: Called,
+    call: Call,
 ) -> NewLink:
     """Make a link by which one person answers an open ask once, without a login.
 

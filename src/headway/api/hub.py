@@ -7,12 +7,11 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from headway.api.access import Access, Caller
-from headway.api.call import require
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.follow import Feed, Reader, Wanted
 from headway.api.frames import Beat, Frames
 from headway.api.limits import LiveLimits, Slot, Streams
-from headway.api.problems import Problem, problem_of
+from headway.api.problems import Problem, lacks_scope, problem_of
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.tail import Tail
@@ -61,7 +60,8 @@ class Hub:
     async def admit(self, authorization: str | None) -> Caller:
         """Who has this credential and may read; raises Problem 401 and 403."""
         caller = await self._access.caller(authorization)
-        require(caller, SCOPE)
+        if not caller.may(SCOPE):
+            raise lacks_scope(SCOPE)
         return caller
 
     async def enter(

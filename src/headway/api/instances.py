@@ -10,10 +10,21 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.api.answers import JSON_HEADERS, Reply, json_response
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
-from headway.api.call import PER_PAGE, Cipher, Cursor, ExpectedSeq, Here, Limit, RequestId, Who, Yes, needs
+from headway.api.call import JSON_HEADERS, Reply, json_response
 from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
+from headway.api.parameters import (
+    PER_PAGE,
+    Cipher,
+    Cursor,
+    ExpectedSeq,
+    Here,
+    Limit,
+    RequestId,
+    Who,
+    Yes,
+    needs,
+)
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.clock import time_text
@@ -335,11 +346,14 @@ async def cancel_instance(
     return standing_reply(answer)
 
 
-def standing(answer: Answer) -> Standing:
-    """Where an instance stands after a call to the engine; raises Problem for a refusal."""
+def standing_reply(answer: Answer, status: int = 200) -> Reply:
+    """Where an instance stands after a call to the engine, with its `ETag`; a new one with its `Location`.
+
+    Raises Problem for a refusal.
+    """
     if isinstance(answer, Refusal):
         raise problem_of(answer)
-    return Standing(
+    shown = Standing(
         answer.instance,
         answer.chart,
         answer.version,
@@ -348,11 +362,6 @@ def standing(answer: Answer) -> Standing:
         answer.states,
         answer.ended,
     )
-
-
-def standing_reply(answer: Answer, status: int = 200) -> Reply:
-    """The same as a whole answer, with its `ETag`; of a new instance also with its `Location`."""
-    shown = standing(answer)
     headers = [*JSON_HEADERS, (b"etag", b'"%d"' % shown.seq)]
     if status == CREATED:
         headers.append((b"location", b"/v1/instances/" + quote(shown.id, safe="").encode()))

@@ -18,10 +18,10 @@ from headway.engine.requests import Repeatable, run_command
 from headway.errors import InputError, StoreError, UnknownKeyError
 from headway.statechart.identity import require_id, require_role
 from headway.statechart.snapshot import Actor, Kind, is_reserved
-from headway.store.commands import AddKey, ChangeKey
 from headway.store.port import Store
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
+from headway.store.unit import AddKey, ChangeKey
 
 KEY = re.compile(r"hw_(?P<id>[0-9a-f]{16})_(?P<secret>[0-9a-f]{48})")
 Scope = Literal["read", "send", "work", "operate", "admin"]

@@ -9,9 +9,8 @@ from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
-from headway.api.app import Front
 from headway.api.connections import Connection, Connections, WebSocketConnection
-from headway.api.direct import DirectConnection
+from headway.api.route import Front
 
 DRAIN_SECONDS = 0.2
 """How long connections are answered with a farewell, so that no request meets a closed door."""
@@ -23,7 +22,7 @@ MOMENT = 0.02
 async def serving(app: Front, listening: socket.socket, *, patience: float = 30.0) -> AsyncIterator[None]:
     """Serve on a socket for the length of a block; at its end finish what is under way, if patience lasts."""
     keeper = Connections(app.limits, asyncio.get_running_loop().time)
-    connection = type("Served", (DirectConnection,), {"keeper": keeper, "front": app})
+    connection = type("Served", (Connection,), {"keeper": keeper})
     server = uvicorn.Server(
         _config(app, connection, type("ServedSocket", (WebSocketConnection,), {"keeper": keeper}), patience)
     )

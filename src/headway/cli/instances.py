@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headway.cli.calls import actor, data_of, tell, with_tenant
 from headway.cli.lifecycles import apps_of
-from headway.cli.output import as_json, out, show_table, table_of, write
+from headway.cli.output import as_json, out, show_table, table_of, when, write
 from headway.cli.settings import (
     App,
     By,
@@ -266,8 +266,3 @@ def _history(rows: Sequence[HistoryRow]) -> Table:
             ", ".join(filter(None, notes)),
         )
     return table
-
-
-def when(at: datetime) -> str:
-    """A time as people read it."""
-    return at.strftime("%Y-%m-%d %H:%M:%S")

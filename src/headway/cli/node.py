@@ -19,10 +19,9 @@ from headway.outbox.endpoint import Endpoint
 from headway.outbox.relay import Relay
 from headway.settings import Hook, Settings
 from headway.telemetry.counts import Counts
-from headway.telemetry.handlers import observed
-from headway.worker.rescue import Rescue
+from headway.worker.handlers import observed
+from headway.worker.rescue import Rescue, Takeover
 from headway.worker.retention import Pruning, Retention
-from headway.worker.takeover import Takeover
 from headway.worker.timers import Timers
 from headway.worker.worker import Worker
 

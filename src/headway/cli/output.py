@@ -10,7 +10,7 @@ import traceback
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from shutil import which
@@ -51,8 +51,8 @@ def _harmless(text: str) -> str:
 
 
 def out() -> Console:
-    """Where a command writes its answer."""
-    return Terminal(file=sys.stdout, highlight=False)
+    """Where a command writes its answer: as wide as the terminal, and not wrapped for a pipe or a file."""
+    return Terminal(file=sys.stdout, highlight=False, width=None if sys.stdout.isatty() else WIDEST)
 
 
 def errors_to() -> Console:
@@ -125,8 +125,8 @@ def as_json(document: object) -> str:
 
 
 def when(at: datetime) -> str:
-    """A time as tables show it."""
-    return at.strftime("%Y-%m-%d %H:%M:%S")
+    """A time as commands print it, with its zone."""
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")
 
 
 def command() -> str:

@@ -184,4 +184,4 @@ def differences_of(names: tuple[str, str], found: Sequence[Difference]) -> Rende
     said = ", ".join(f"{count} {MEANT[word]}" for word, count in counts.items() if count) or "nothing changed"
     mark = ("✗ ", "bold red") if counts["rule"] else ("✓ ", "bold green")
     title = Text.assemble(mark, (f"{names[0]} → {names[1]}", "bold"), f"  {said}")
-    return Group(title, *([Padding(table, (0, 0, 0, 2))] if found else []))
+    return Group(title, *([Padding(table, (0, 0, 0, 2), expand=False)] if found else []))

@@ -5,11 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import socket
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
-from pathlib import Path
-from shutil import which
 from typing import Annotated, Any
 
 import typer
@@ -159,14 +156,6 @@ def _announce(
         console.print(Text.assemble("The first key, shown this once: ", (key, "bold green")), soft_wrap=True)
     console.print("Ctrl-C stops it.", style="dim")
     console.file.flush()
-
-
-def command() -> str:
-    """How this very command is called from here: by its name, or by its path when that is not on PATH."""
-    program = Path(sys.argv[0])
-    if program.name != "headway" or which("headway") == str(program.absolute()):
-        return "headway"
-    return os.path.relpath(program)
 
 
 def passed_on() -> socket.socket | None:

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from headway.api.frames import shown
 from headway.cli.calls import with_node
-from headway.cli.output import out
+from headway.cli.output import out, when
 from headway.cli.settings import Config, Database, Tenant, settings_of
 from headway.codec import decode, encode
 from headway.engine.registry import Registry
@@ -82,7 +82,7 @@ def _print(event: LogRow) -> None:
 
 def _message(event: LiveRow) -> Text:
     message = event.message
-    text = Text.assemble((f"{message.at:%H:%M:%S} ", "dim"), (message.instance, "bold"), " says ")
+    text = Text.assemble((f"{when(message.at)} ", "dim"), (message.instance, "bold"), " says ")
     return text.append(message.name, "magenta").append(f" {_carried(message)}", "dim")
 
 
@@ -97,7 +97,7 @@ def _carried(message: MessageRow) -> str:
 
 def _line(event: EventRow) -> Text:
     line = event.line
-    text = Text.assemble((f"{line.at:%H:%M:%S} ", "dim"), (line.instance, "bold"), f" {line.event} ")
+    text = Text.assemble((f"{when(line.at)} ", "dim"), (line.instance, "bold"), f" {line.event} ")
     text.append("→ ", "dim").append(line.after, "bold cyan")
     text.append(f" by {line.actor}", "dim")
     if line.attempt:

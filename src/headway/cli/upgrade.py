@@ -17,7 +17,7 @@ from rich.text import Text
 from headway.cli.calls import actor
 from headway.cli.db import DEFAULT, Url
 from headway.cli.lifecycles import charts_beside, find, named_object
-from headway.cli.output import CommandError, as_json, errors_to, out, progress, write
+from headway.cli.output import CommandError, as_json, errors_to, out, progress, when, write
 from headway.cli.settings import App, Json, settings_of
 from headway.codec import to_data
 from headway.engine.engine import Engine
@@ -263,7 +263,7 @@ def proof_of(proof: Rehearsal) -> RenderableType:
     if proof.due_at_once:
         parts.append(Text(f"{proof.due_at_once:,} timers would be due at once.", "yellow"))
     if proof.next_due is not None:
-        parts.append(Text(f"The next timer would be due at {proof.next_due.isoformat()}.", "dim"))
+        parts.append(Text(f"The next timer would be due at {when(proof.next_due)}.", "dim"))
     if not proof.ok:
         parts.append(
             Text("Nothing was changed. Declare how to upgrade them in upgrades= of the new chart.", "bold")

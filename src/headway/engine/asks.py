@@ -11,9 +11,8 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode
-from headway.engine import arguments
 from headway.engine.engine import Engine
-from headway.engine.orders import Answer
+from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.engine.upgrade.versions import stored_chart
 from headway.errors import (
     HeadwayError,
@@ -217,14 +216,14 @@ class Asks:
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
     ) -> Page:
         """The same, but bounded in what it reads: a page may be short though there is a next one."""
-        arguments.require_actor("actor", actor)
-        arguments.require_texts(after=after)
-        arguments.require_number("limit", limit, least=1)
+        require_actor("actor", actor)
+        require_texts(after=after)
+        require_number("limit", limit, least=1)
         return await self._inbox.page(tenant, actor, after, limit)
 
     async def yours(self, ask: AskRow, actor: Actor) -> tuple[str, ...]:
         """The answers to an open ask that roles, delegation and duties leave open to an actor."""
-        arguments.require_actor("actor", actor)
+        require_actor("actor", actor)
         return (await self._inbox.answers([ask], actor))[ask.id]
 
     async def of_instance(self, tenant: str, instance: str, *, limit: int = 100) -> Sequence[AskRow]:
@@ -233,7 +232,7 @@ class Asks:
 
     async def get(self, tenant: str, ask: str) -> AskRow:
         """One ask, open or closed; raises UnknownAskError."""
-        arguments.require_text("ask", ask)
+        require_text("ask", ask)
         row = await self._engine.store.asks.get((tenant, ask))
         if row is None:
             raise UnknownAskError(f"there is no ask {ask}")
@@ -250,7 +249,7 @@ class Asks:
         self, tenant: str, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS, request_id: str | None = None
     ) -> Answer:
         """Take an ask on: nobody else can answer it until the claim is released or has run out."""
-        return await self._send(tenant, ask, claim_ask(ask, arguments.lasting(lasts), by), request_id)
+        return await self._send(tenant, ask, claim_ask(ask, lasting(lasts), by), request_id)
 
     async def release(self, tenant: str, ask: str, *, by: Actor, request_id: str | None = None) -> Answer:
         """Give a claim or a delegation back."""
@@ -260,7 +259,7 @@ class Asks:
         self, tenant: str, ask: str, *, to: str, by: Actor, request_id: str | None = None
     ) -> Answer:
         """Pass an ask on to a person, who alone may answer it then."""
-        arguments.require_text("to", to)
+        require_text("to", to)
         return await self._send(tenant, ask, delegate_ask(ask, to, by), request_id)
 
     async def answer(
@@ -275,7 +274,7 @@ class Asks:
         request_id: str | None = None,
     ) -> Answer:
         """Answer an ask by one of its answers; late and second answers get what the chart says."""
-        arguments.require_text("answer", answer)
+        require_text("answer", answer)
         if answer in HOLDING:
             raise InputError(f"{answer} is not an answer")
         event = Event(answer, data, by=by, ref=ask, reason=reason)
@@ -283,12 +282,12 @@ class Asks:
 
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
-        arguments.require_actor("for_", for_)
+        require_actor("for_", for_)
         if is_reserved(for_):
             raise InputError(f"the actor {for_.id} is reserved for the engine")
         for role in for_.roles:
             require_role(role)
-        span = arguments.lasting(lasts)
+        span = lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:
             raise LinkError(f"the ask {ask} is closed")
@@ -338,7 +337,7 @@ class Asks:
 
 def _instance_of(ask: str) -> str:
     """Whose ask it is: an ask's id is the instance, the step and the effect that opened it."""
-    arguments.require_text("ask", ask)
+    require_text("ask", ask)
     instance, *rest = ask.rsplit(":", 2)
     if len(rest) != STEP_AND_EFFECT:
         raise InputError(f"not the id of an ask: {ask}")

@@ -8,10 +8,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import PermanentError
-from headway.outbox.destination import Backoff, Destination, Terms, Wants
+from headway.outbox.destination import Backoff, Destination, Subscriber, Terms, Wants
 from headway.outbox.endpoint import Endpoint, new_secret
 from headway.outbox.message import Message
-from headway.outbox.subscriber import Subscriber
 
 if TYPE_CHECKING:
     from headway.outbox.kafka import Kafka

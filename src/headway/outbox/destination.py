@@ -1,20 +1,25 @@
-"""A destination: where messages go, which of them it wants, and how they are delivered and retried."""
+"""A destination: where messages go, which of them it takes, and how they are delivered and retried.
+
+`Subscriber` is the one that needs no connection: an async function in this process.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from datetime import datetime
 from fnmatch import fnmatchcase
+from inspect import isawaitable
 from typing import Literal, Protocol, runtime_checkable
 from zlib import crc32
 
 from headway.clock import backoff, milliseconds
 from headway.codec import Value
-from headway.errors import InputError
+from headway.errors import InputError, PermanentError
 from headway.outbox.message import Message
 from headway.store.rows import MessageRow
 
 Duration = str | float
+Handler = Callable[[Message], Awaitable[None]]
 SENT = frozenset({"topic", "webhook", "live", "log"})
 """Kinds of messages for receivers outside of the engine; the others go from instance to instance."""
 
@@ -175,3 +180,48 @@ def outward(kinds: str | Sequence[str]) -> tuple[str, ...]:
     if not named or not SENT.issuperset(named):
         raise InputError(f"the kinds must be of {', '.join(sorted(SENT))}, not {named}")
     return named
+
+
+class Subscriber:
+    """Calls an async function with each message: at least once, in order per instance.
+
+    If it raises, the message is retried, unless it raises PermanentError. If it is not done within `timeout`
+    it is cancelled, and the message is retried. It may get a message again with the same `id`, after a
+    failure or a crash.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        handler: Handler,
+        *,
+        events: str | Sequence[str] = "*",
+        kinds: str | Sequence[str] = "topic",
+        tenant: str | None = None,
+        begins: Literal["now", "first"] = "now",
+        at_once: int = 32,
+        backoff: Backoff = SOON,
+        timeout: Duration = TIMEOUT / 1_000,
+    ) -> None:
+        if not name or not callable(handler):
+            raise InputError("a subscriber needs a name and an async function")
+        if begins not in {"now", "first"}:
+            raise InputError("begins must be now or first")
+        if not {*several(kinds)} <= SENT:
+            raise InputError(f"kinds must be among {', '.join(sorted(SENT))}")
+        if not milliseconds(timeout):
+            raise InputError("the timeout of a subscriber must be more than 0")
+        self.name = f"subscriber:{name}"
+        self.wants = Wants(several(kinds), several(events), tenant)
+        self.terms = Terms(begins, at_once, backoff, timeout=milliseconds(timeout))
+        self._handler = handler
+
+    async def deliver(self, message: Message) -> None:
+        """Call the function; raises PermanentError if it is not async."""
+        answer = self._handler(message)
+        if not isawaitable(answer):
+            raise PermanentError(f"the function of {self.name} must be async")
+        await answer
+
+    async def close(self) -> None:
+        """Nothing to close."""

@@ -91,9 +91,9 @@ def signature_headers(keys: Sequence[bytes], message: str, at: datetime, body: b
     """The headers with which a receiver verifies sender and time of a body; one signature for each key."""
     timestamp = str(int(at.timestamp()))
     content = b".".join((message.encode(), timestamp.encode(), body))
-    signatures = [b64encode(hmac.digest(key, content, "sha256")).decode() for key in keys]
+    signatures = [f"v1,{b64encode(hmac.digest(key, content, 'sha256')).decode()}" for key in keys]
     return {
         "webhook-id": message,
         "webhook-timestamp": timestamp,
-        "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures),
+        "webhook-signature": " ".join(signatures),
     }

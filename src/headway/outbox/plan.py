@@ -203,7 +203,9 @@ def reads_on(state: DeliveryState, due: Sequence[LetterRow], limit: int) -> bool
 
     Letters that were never tried go first: while there are as many as can go at once, more would pile up.
     """
-    return state.breaker.is_probing or sum(not row.attempts for row in due) < limit
+    if state.breaker.is_probing or len(due) < limit:
+        return True
+    return sum(not row.attempts for row in due) < limit
 
 
 def ready(behind: Iterable[LetterRow]) -> list[LetterRow]:

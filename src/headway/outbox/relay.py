@@ -11,9 +11,8 @@ from headway.engine.engine import Engine
 from headway.engine.lease import Lease
 from headway.engine.service import LOG, WatchingService
 from headway.errors import StoreError
-from headway.outbox.delivery import Delivery
+from headway.outbox.delivery import Delivery, Results, conclude, remember
 from headway.outbox.destination import Destination, TimedDestination
-from headway.outbox.outcome import Results, conclude, remember
 from headway.outbox.plan import (
     MOST_WAITING,
     TOO_MANY,
@@ -52,7 +51,7 @@ class Relay(WatchingService):
     letters; other instances go on. Progress and letters are written together when a plan is delivered. What a
     crash leaves unwritten is delivered again, with the same id. When very many letters wait, more messages of
     failing instances stay in the outbox, or become dead letters if other instances have messages behind them.
-    What is tried, retried, paused and given up is decided in `plan` and `outcome`; this class does the I/O.
+    What is tried, retried, paused and given up is decided in `plan` and `delivery`; this class does the I/O.
     """
 
     def __init__(
@@ -335,8 +334,7 @@ class Relay(WatchingService):
     async def _deliver(self, plan: DeliveryPlan, results: Results) -> bool:
         """Deliver, read what is next, and keep the lease meanwhile; False when it is lost."""
         ahead = [self._read_ahead(plan.cursor)] if plan.has_more else []
-        walks = self._delivery.walks(plan, results)
-        runners = [asyncio.create_task(walk) for walk in (*walks, *ahead)]
+        runners = [*map(asyncio.create_task, (*self._delivery.walks(plan, results), *ahead))]
         pending = set(runners)
         try:
             while pending:

@@ -11,8 +11,8 @@ from functools import partial
 from typing import Literal, NamedTuple
 
 from headway.store.unit import Changes
-from headway.telemetry.handlers import End
-from headway.worker.outcomes import Again, Fail, failure
+from headway.worker.attempt import Again, Fail, failure
+from headway.worker.handlers import End
 from headway.worker.work import Work
 
 OTHER = "other"

@@ -13,11 +13,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from headway.engine.trace import CURRENT, traceparent, tracing
+from headway.engine.orders import CURRENT, traceparent, tracing
 from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
 from headway.outbox.message import Message
-from headway.telemetry.handlers import End
-from headway.worker.outcomes import Fail
+from headway.worker.attempt import Fail
+from headway.worker.handlers import End
 from headway.worker.work import Work
 
 HEADER = b"traceparent"

@@ -1,4 +1,4 @@
-"""An attempt at a work item: who holds its lease, what it reports, and how it ends.
+"""An attempt at a work item: who holds its lease, what it reports, its outcome, and how it ends.
 
 Workers in this process (execution.py) and remote workers (remote.py) end their attempts here.
 """
@@ -6,24 +6,34 @@ Workers in this process (execution.py) and remote workers (remote.py) end their 
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from hashlib import sha256
 from math import inf
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeGuard
 
-from headway.codec import Value, as_json, encode
+from headway.clock import milliseconds
+from headway.codec import Value, as_json, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, Receipt
-from headway.errors import InputError, RequestReusedError, TooLargeError, UnknownInstanceError
-from headway.statechart.snapshot import Actor, Event
+from headway.errors import InputError, RequestReusedError, TooLargeError, UnknownInstanceError, shown
+from headway.statechart.snapshot import SYSTEM, Actor, Event
+from headway.statechart.types import plain
 from headway.store.port import Store
 from headway.store.queries import WorkQuery
 from headway.store.rows import Attempt, Key, WorkRow
-from headway.worker.outcomes import BAD_RESULT, REFUSED, Fail, event_of
 from headway.worker.progress import Progress, ProgressReport
 
+LONGEST_MESSAGE = 500
+SOONEST_AGAIN = timedelta(milliseconds=100)
+"""A handler that always returns `Again` must not keep its worker and the database busy."""
+
+WORD = re.compile(r"[A-Za-z_][\w-]{0,99}", re.ASCII)
+PLAIN = frozenset({type(None), bool, int, str})
+BAD_RESULT = "bad_result"
+REFUSED = "refused"
 SYSTEM_ROLE = frozenset({"system"})
 REFUSAL_CODES = (BAD_RESULT, REFUSED)
 """Error codes of work whose outcome the engine did not accept."""
@@ -36,6 +46,90 @@ StopReason = Literal["timeout", "lost", "left", "drain"]
 """Why a handler is stopped: a timeout, a lost lease, a state that was left, a worker that ends."""
 OBSOLETE: frozenset[StopReason | None] = frozenset({"lost", "left"})
 """Reasons after which nothing that the attempt reports is of interest."""
+
+
+class Done(Value, kw_only=False):
+    """The work is done; a handler may return the result itself instead."""
+
+    result: Any = None
+
+
+class Again:
+    """The work has not failed, but has to be tried again later: the same attempt, by any worker.
+
+    It is tried again after 100 ms at the earliest.
+    """
+
+    __slots__ = ("after",)
+
+    def __init__(self, after: str | float | timedelta = "1s") -> None:
+        """Raises ValueError if `after` is no duration ("30s", seconds, a timedelta)."""
+        self.after = max(timedelta(milliseconds=milliseconds(after)), SOONEST_AGAIN)
+
+
+class Fail:
+    """The attempt has failed with an error code; the chart says whether there is another one."""
+
+    __slots__ = ("code", "details", "message")
+
+    def __init__(self, code: str, message: str = "", **details: object) -> None:
+        """Raises ValueError for a code that is not a word."""
+        if not _is_word(code):
+            raise ValueError(f"an error code is a word, not {shown(code)}")
+        self.code = code
+        self.message = message[:LONGEST_MESSAGE]
+        self.details = details
+
+
+def failure(error: BaseException) -> Fail:
+    """An exception as a failure: its `code` and `details`, else its class name; never its traceback."""
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]
+    code, details = getattr(error, "code", None), getattr(error, "details", None)
+    failed = Fail(code if _is_word(code) else _class_name(error), _text(error))
+    if isinstance(details, Mapping):
+        failed.details = {str(name): value for name, value in details.items()}
+    return failed
+
+
+def event_of(outcome: object, attempt: AttemptRef) -> Event:
+    """The event that ends an attempt with an outcome; raises InputError for a result that is not JSON."""
+    if isinstance(outcome, Event):
+        sender = attempt.by if outcome.by == SYSTEM else outcome.by
+        return replace(outcome, by=sender, ref=attempt.id, attempt=attempt.attempt)
+    if isinstance(outcome, Fail):
+        data = {**_details(outcome), "code": outcome.code, "message": outcome.message}
+        return Event("work.failed", data, attempt.by, attempt.id, attempt.attempt)
+    result = outcome.result if isinstance(outcome, Done) else outcome
+    kept = result if type(result) in PLAIN else as_json(plain(result))
+    return Event("work.done", kept, attempt.by, attempt.id, attempt.attempt)
+
+
+def _details(failed: Fail) -> dict[str, Any]:
+    """The details as JSON, or as text if they are not JSON: the code must arrive in any case."""
+    if not failed.details:
+        return {}
+    try:
+        kept: dict[str, Any] = as_json(failed.details)
+    except InputError:
+        return {name: shown(value) for name, value in failed.details.items()}
+    return kept
+
+
+def _is_word(code: object) -> TypeGuard[str]:
+    return isinstance(code, str) and WORD.fullmatch(code) is not None
+
+
+def _class_name(error: BaseException) -> str:
+    name = type(error).__name__
+    return name if _is_word(name) else "Exception"
+
+
+def _text(error: BaseException) -> str:
+    try:
+        return str(error)
+    except Exception:  # noqa: BLE001 - an exception may be of any class
+        return shown(error)
 
 
 def worker_id(*names: str) -> str:
@@ -93,7 +187,7 @@ async def conclude(ref: AttemptRef, outcome: object, send: Send) -> Conclusion:
     failure: Fail | None = None
     while True:
         try:
-            answer = await send(event_of(outcome, ref, ref.by))
+            answer = await send(event_of(outcome, ref))
         except (InputError, TooLargeError) as error:
             refused = Fail(BAD_RESULT, str(error))
         except (UnknownInstanceError, RequestReusedError):

@@ -10,13 +10,11 @@ from logging import getLogger
 from typing import TypeVar
 
 from headway.clock import backoff
-from headway.engine.orders import Answer
-from headway.engine.trace import CURRENT
+from headway.engine.orders import CURRENT, Answer
 from headway.errors import HeadwayError, StoreError, UnknownVersionError
 from headway.statechart.snapshot import Event, work_timed_out
-from headway.worker.attempt import OBSOLETE, RunningAttempt, conclude, release
+from headway.worker.attempt import OBSOLETE, Again, Fail, RunningAttempt, conclude, failure, release
 from headway.worker.handlers import Handlers
-from headway.worker.outcomes import Again, Fail, failure
 from headway.worker.threads import Threads
 from headway.worker.work import Work, WorkerParts
 

@@ -1,9 +1,9 @@
-"""The registry of handlers: which function does which work."""
+"""The registry of handlers: which function does which work, and who observes its attempts."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar, overload
 
 from headway.errors import InputError, shown
@@ -80,3 +80,50 @@ class Handlers:
 def _is_async(function: Function) -> bool:
     call = getattr(type(function), "__call__", None)  # noqa: B004 - an object may be called by an async method
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
+End = Callable[[object], None]
+"""Called with the outcome of the attempt: what the handler returned or raised."""
+Observer = Callable[[Work], End]
+"""Called when an attempt begins, in the task or thread that it runs in."""
+
+
+def observed(handlers: Handlers, observers: Sequence[Observer]) -> Handlers:
+    """The same handlers, with observers."""
+    watched = Handlers()
+    for handler in handlers:
+        wrap = _in_thread if handler.in_thread else _on_loop
+        watched.add(handler.name, wrap(handler.function, observers))
+    return watched
+
+
+def _on_loop(function: Function, observers: Sequence[Observer]) -> Function:
+    async def run(work: Work) -> Any:
+        ends, outcome = [begin(work) for begin in observers], None
+        try:
+            outcome = await function(work)
+        except BaseException as error:
+            outcome = error
+            raise
+        finally:
+            for end in reversed(ends):
+                end(outcome)
+        return outcome
+
+    return run
+
+
+def _in_thread(function: Function, observers: Sequence[Observer]) -> Function:
+    def run(work: Work) -> Any:
+        ends, outcome = [begin(work) for begin in observers], None
+        try:
+            outcome = function(work)
+        except BaseException as error:
+            outcome = error
+            raise
+        finally:
+            for end in reversed(ends):
+                end(outcome)
+        return outcome
+
+    return run

@@ -1,15 +1,16 @@
-"""Ends attempts whose worker is gone; the chart decides what follows."""
+"""Rescue: ends attempts whose worker is gone, and lets a restarted node take over its own leases."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import datetime
 
 from headway.codec import decode, replace
 from headway.engine.audit.dependents import PUT_OFF
 from headway.engine.engine import Engine
 from headway.engine.lease import SoleService
-from headway.engine.service import LOG
+from headway.engine.service import LOG, Service
 from headway.errors import StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, work_lost
@@ -19,6 +20,10 @@ from headway.store.unit import Changes, Found, Reads
 PAGE = 500
 SHORTEST_REST = 0.2
 MOST_REMEMBERED = 10_000
+SHORT_REST = 0.2
+LONG_REST = 5.0
+QUICK_TRIES = 25
+"""How many tries follow quickly: the end of a process may become known after the next one starts."""
 
 
 class Rescue(SoleService):
@@ -114,3 +119,45 @@ class WorkPostponement:
 
 def _attempt(row: WorkRow) -> Attempt:
     return (row.tenant, row.id, row.attempt)
+
+
+class Takeover(Service):
+    """Takes the name of a node, which ends the leases of the process that had it before.
+
+    The name is free only when that process has certainly ended: if two processes run under one name by
+    mistake, the second takes nothing from the first. `taken` is called when the name is taken.
+    """
+
+    name = "takeover"
+
+    def __init__(self, engine: Engine, node: str, worker: str, taken: Callable[[], None]) -> None:
+        super().__init__()
+        self._store, self._node, self._worker, self._taken = engine.store, node, worker, taken
+        self._has_name = False
+        self._tries = 0
+
+    async def start(self) -> None:
+        """Take the name before anything else starts, if it is free; else try in the background."""
+        with suppress(StoreError):  # the first turn in the background logs it
+            await self.turn()
+        await super().start()
+
+    async def turn(self) -> bool:
+        """Take the name, or check that this process still has it."""
+        had = self._has_name
+        self._has_name = await self._store.leases.take_name(self._node, self._worker)
+        self._tries += 1
+        if self._has_name and not had:
+            self._taken()
+            await self._store.announce(["leases"])
+        elif not self._has_name and self._tries == QUICK_TRIES:
+            LOG.warning(
+                "another process runs as node %s: give each process a name of its own; work of the other is"
+                " taken over only when its leases expire",
+                self._node,
+            )
+        return False
+
+    async def rest(self) -> float:
+        """A moment while the name may soon become free, longer afterwards."""
+        return LONG_REST if self._has_name or self._tries > QUICK_TRIES else SHORT_REST

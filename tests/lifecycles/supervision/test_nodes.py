@@ -13,7 +13,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headway.worker.takeover import Takeover
+from headway.worker.rescue import Takeover
 from tests.clocks import Ahead
 from tests.docs.pages import ROOT
 from tests.lifecycles.supervision.serving import (

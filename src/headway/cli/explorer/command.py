@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import sys
-from pathlib import Path
-from shutil import which
 from typing import Annotated
 
 import typer
 from rich.markup import escape
 
 from headway.cli.lifecycles import BrokenEntry, NamedChart, find_all, load_registered
-from headway.cli.output import CommandError, errors_to, out
+from headway.cli.output import CommandError, command, errors_to, out
 
 FIRST_PORT = 8000
 PORTS_TO_TRY = 20
@@ -71,11 +67,3 @@ def _announce(address: str, found: list[NamedChart]) -> None:
         console.print(f"  {escape(line)}", highlight=False, soft_wrap=True)
     console.print("\nCtrl-C stops it.", style="dim")
     console.file.flush()
-
-
-def command() -> str:
-    """How this very command is called from here: by its name, or by its path when that is not on PATH."""
-    program = Path(sys.argv[0])
-    if program.name != "headway" or which("headway") == str(program.absolute()):
-        return "headway"
-    return os.path.relpath(program)

@@ -7,8 +7,7 @@ from typing import Any
 
 from headway.codec import encode
 from headway.store.postgres.database import PostgresDatabase
-from headway.store.postgres.query import Where
-from headway.store.postgres.tables import ASK, DELETE, found_by_key, listed
+from headway.store.postgres.tables import ASK, DELETE, Where, found_by_key, listed
 from headway.store.queries import AskQuery
 from headway.store.rows import ASK_CHANGES, ASK_CLOSINGS, AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes

@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
 
-from headway.store.commands import LookUpInstances
 from headway.store.port import Owned
 from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow, Key
@@ -15,6 +14,7 @@ from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, SqliteDatabase, look_up
 from headway.store.sqlite.history import prune_lines
 from headway.store.sqlite.tables import INSTANCE, to_time
+from headway.store.unit import LookUpInstances
 
 LINES = 5_000
 """So many lines of history go in one transaction, so that nobody waits long."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from headway.store.commands import LookUpInstances
 from headway.store.port import Owned
 from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow, Key
+from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Call, Commands, Tables
 
 
