@@ -24,9 +24,11 @@ from headway.store.rows import KeyNoteRow, KeyRow
 from headway.store.unit import AddKey, ChangeKey
 
 KEY = re.compile(r"hw_(?P<id>[0-9a-f]{16})_(?P<secret>[0-9a-f]{48})")
-Scope = Literal["read", "send", "work", "operate", "admin"]
+Scope = Literal["own", "read", "send", "work", "operate", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ADMIN: Scope = "admin"
+OWN: Scope = "own"
+"""For end users: see and send only what is theirs. It stands alone."""
 OVERLAP = "1h"
 LONGEST_TEXT = 200
 MOST_ROLES = 100
@@ -238,6 +240,8 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
         raise InputError(f"there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
     if not key.scopes:
         raise InputError("a key needs at least one scope")
+    if OWN in key.scopes and len(key.scopes) > 1:
+        raise InputError(f"the scope {OWN} stands alone: others would reach more than what is own")
     if key.kind not in get_args(Kind):
         raise InputError(f"an actor is one of {', '.join(get_args(Kind))}, not {key.kind!r}")
     require_id("the tenant of a key", key.tenant)

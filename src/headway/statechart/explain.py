@@ -11,7 +11,7 @@ from headway.errors import HeadwayError, InputError, shown
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.identity import same_id
-from headway.statechart.people import split, wanted, with_entries
+from headway.statechart.people import concerns, split, wanted, with_entries
 from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
 from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
@@ -120,6 +120,8 @@ def answers_open_to(chart: Chart, snapshot: Snapshot, ask: str, actor: Actor) ->
     Claims and guards are not looked at. Without any, the question can be neither claimed nor delegated.
     """
     draft = draft_of(chart, snapshot, Event("why"), LONG_AGO, facts=NOTHING)
+    if actor.own and not concerns(chart.people, snapshot, actor):
+        return ()
     actor = with_entries(actor, chart.people, snapshot)
     for state, question in snapshot.asks.items():
         if question.id == ask and (question.delegated_to is None or same_id(question.delegated_to, actor.id)):

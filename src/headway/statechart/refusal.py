@@ -8,8 +8,9 @@ from typing import Literal, NamedTuple, NoReturn
 from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
+from headway.statechart.identity import same_id
 from headway.statechart.people import Involved, split
-from headway.statechart.snapshot import SYSTEM, Event, OpenAsk, Snapshot
+from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Snapshot
 from headway.statechart.tree import Arc, StateNode, comes_from_engine, descriptor, names_matching
 from headway.statechart.validation.validate import suggestion
 
@@ -86,6 +87,11 @@ class Allowed(Value):
     by: tuple[str, ...] = ()
     people: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+
+    def is_for(self, actor: Actor) -> bool:
+        """Whether somebody may send it, by a role or by name."""
+        named = any(same_id(each, actor.id) for each in self.people)
+        return named or not actor.roles.isdisjoint(self.by) or not (self.by or self.people)
 
 
 class Refusal(Value):
