@@ -8,14 +8,17 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol, Self
 
-from headway.api.keyring import ADMIN, NEVER, Keyring, parts_of, valid_until
+from headway.api.keyring import ADMIN, NEVER, OWN, Keyring, parts_of, valid_until
 from headway.api.problems import Problem
 from headway.codec import Value
+from headway.engine.engine import Engine
 from headway.engine.service import Service
+from headway.errors import UnknownInstanceError
 from headway.statechart.identity import normal_id
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.port import Store
-from headway.store.rows import KeyNoteRow, KeyRow
+from headway.store.queries import Readable
+from headway.store.rows import InstanceRow, KeyNoteRow, KeyRow
 
 BEARER = "bearer "
 LONGEST_CREDENTIAL = 8_192
@@ -282,8 +285,22 @@ class Access:
 
 def caller_of(key: KeyRow) -> Caller:
     """Who calls by a key."""
-    actor = Actor(key.actor, key.kind, frozenset(key.roles))  # type: ignore[arg-type]  # checked when it was made
+    own = OWN in key.scopes
+    actor = Actor(key.actor, key.kind, frozenset(key.roles), own)  # type: ignore[arg-type]  # checked when it was made
     return Caller(key.tenant, actor, frozenset(key.scopes), key.id)
+
+
+async def readable_row(engine: Engine, caller: Caller, instance: str) -> InstanceRow:
+    """The row of an instance that the caller may read; raises UnknownInstanceError, as for one not there."""
+    row = await engine.row(caller.tenant, instance)
+    if not caller.may(ADMIN) and not await engine.visibility.may_read(row, caller.actor):
+        raise UnknownInstanceError(f"there is no instance {instance}")
+    return row
+
+
+async def readable_by(engine: Engine, caller: Caller) -> Readable | None:
+    """What lists and streams show to the caller; None if they show everything."""
+    return None if caller.may(ADMIN) else await engine.visibility.readable(caller.actor)
 
 
 def unauthenticated(*, given: bool = True) -> Problem:

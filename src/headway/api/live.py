@@ -66,7 +66,7 @@ def hub_of(app: Any) -> Hub:
 @router.get(
     "/v1/events",
     operation_id="follow_events",
-    dependencies=[needs("read")],
+    dependencies=[needs("read", own=True)],
     response_class=Response,
     responses={
         200: {

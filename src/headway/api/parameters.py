@@ -13,6 +13,7 @@ from pydantic import Strict as Strictness
 from headway.api.access import Access, Caller
 from headway.api.call import Call
 from headway.api.cursors import CursorCipher, CursorCiphers
+from headway.api.keyring import ADMIN, OWN
 from headway.engine.requests import Request as KeyedRequest
 from headway.node import Node
 
@@ -42,18 +43,22 @@ Cipher = Annotated[CursorCipher, Depends(cipher_of)]
 
 
 class Needs:
-    """A dependency: the caller must have this scope, or gets Problem 403."""
+    """A dependency: the caller must have this scope, or gets Problem 403.
 
-    def __init__(self, scope: str) -> None:
+    With `own`, a caller of that scope may call too: the route shows and changes only what is theirs.
+    """
+
+    def __init__(self, scope: str, *, own: bool = False) -> None:
         self.scope = scope
+        self.accepted = frozenset({scope, ADMIN, OWN} if own else {scope, ADMIN})
 
     def __call__(self) -> None:
         """The route checks it."""
 
 
-def needs(scope: str) -> Any:
-    """A dependency: the caller has this scope, or gets Problem 403."""
-    return Depends(Needs(scope))
+def needs(scope: str, *, own: bool = False) -> Any:
+    """A dependency: the caller has this scope, or gets Problem 403; with `own`, see `Needs`."""
+    return Depends(Needs(scope, own=own))
 
 
 YES_OR_NO = {"true": True, "false": False}

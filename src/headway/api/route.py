@@ -23,7 +23,6 @@ from starlette.types import Message, Receive, Scope, Send
 from headway.api.bodies import checked, decoded_again, is_body, needs_checks, wrong, wrong_places
 from headway.api.call import NO_STORE, Call, Reply, Served, json_response, problem_response
 from headway.api.idempotency import REPLAYED, REQUEST_ID, is_stored, repeated, request_of, stored_text
-from headway.api.keyring import ADMIN
 from headway.api.limits import Limits
 from headway.api.parameters import Needs
 from headway.api.problems import FAILURES, Problem, lacks_scope, problem_of
@@ -234,7 +233,7 @@ class Route(APIRoute):
         self._takes_request = "request" in parameters.attributes
         self._query = dict(parameters.query)
         self.places: list[tuple[str, int]] = []
-        self.scopes: tuple[str, ...] = ()
+        self.scopes: tuple[Needs, ...] = ()
         self.before: list[Parameters] = []
         self.needs_caller = False
         super().__init__(path, _described(parameters), **options)
@@ -246,7 +245,7 @@ class Route(APIRoute):
         segments = enumerate(route.path.split("/"))
         route.places = [(each.strip("{}"), place) for place, each in segments if each.startswith("{")]
         needed = [each.dependency for each in context.dependencies]
-        route.scopes = tuple(each.scope for each in needed if isinstance(each, Needs))
+        route.scopes = tuple(each for each in needed if isinstance(each, Needs))
         route.before = [
             Parameters(each, self.path) for each in needed if each and not isinstance(each, Needs)
         ]
@@ -279,9 +278,9 @@ class Route(APIRoute):
         if not self.needs_caller and (not is_post or given is None or b"idempotency-key" not in headers):
             return None
         caller = call.caller = await call.access.caller(None if given is None else given.decode("latin-1"))
-        for scope in self.scopes:
-            if scope not in caller.scopes and ADMIN not in caller.scopes:
-                raise lacks_scope(scope)
+        for needed in self.scopes:
+            if needed.accepted.isdisjoint(caller.scopes):
+                raise lacks_scope(needed.scope)
         if not is_post or not (self._has_body_key or b"idempotency-key" in headers):
             return None
         if self._is_stream:

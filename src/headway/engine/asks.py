@@ -13,18 +13,15 @@ from typing import Any, NamedTuple
 from headway.codec import Value, decode, encode
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
-from headway.engine.upgrade.versions import stored_chart
 from headway.errors import (
     HeadwayError,
     InputError,
     LinkError,
     RequestReusedError,
     UnknownAskError,
-    UnknownChartError,
 )
-from headway.statechart.chart import Chart
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import same_id
+from headway.statechart.identity import require_role, same_id
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
@@ -55,7 +52,6 @@ class Inbox:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._stored: dict[tuple[str, int], Chart | None] = {}
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Page:
         """At most so many asks, the oldest first; a page may be short though there is a next one."""
@@ -86,28 +82,17 @@ class Inbox:
         }
 
     async def _named(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Sequence[AskRow]:
-        roles = tuple(sorted(actor.roles))
+        roles = () if actor.own else tuple(sorted(actor.roles))
         query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
         return await self._engine.store.asks.page(query)
 
     async def _open_to(self, row: AskRow, instance: InstanceRow | None, actor: Actor) -> tuple[str, ...]:
         if instance is None or row.closed_at is not None:
             return ()
-        chart = await self._chart(instance)
+        chart = await self._engine.visibility.chart(instance)
         if chart is None:
             return row.answers  # a chart that nobody has stored says nothing about duties
         return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
-
-    async def _chart(self, instance: InstanceRow) -> Chart | None:
-        """The chart of an instance; if it is not registered here, as it was stored, without functions."""
-        key = (instance.chart, instance.version)
-        try:
-            return self._engine.charts.known(*key)
-        except UnknownChartError:
-            if key not in self._stored:
-                stored = {(row.chart, row.version): row for row in await self._engine.store.charts.all()}
-                self._stored[key] = stored_chart(stored[key]) if key in stored else None
-            return self._stored[key]
 
 
 SHORTEST_SECRET = 16
@@ -285,6 +270,8 @@ class Asks:
         require_actor("for_", for_)
         if is_reserved(for_):
             raise InputError(f"the actor {for_.id} is reserved for the engine")
+        for role in for_.roles:
+            require_role(role)
         span = lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:

@@ -39,6 +39,7 @@ from headway.engine.orders import (
 )
 from headway.engine.registry import Registry, keep_versions
 from headway.engine.requests import Requests, note_replay
+from headway.engine.visibility import Visibility
 from headway.engine.why import Explanation, explained
 from headway.errors import (
     EngineError,
@@ -99,6 +100,7 @@ class Engine:
         self.node = node or f"node-{secrets.token_hex(4)}"
         self.tally: Counter[str] = Counter()
         self.requests = Requests(store, self.tally)
+        self.visibility = Visibility(store, self.charts)
         self.has_hands_for: Callable[[str, str], bool] | None = None
         """Whether this process does the work of a queue and a handler; None when nobody here works."""
         self._charts_may_change = charts_may_change

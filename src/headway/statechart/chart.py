@@ -11,6 +11,7 @@ from headway.statechart import model
 from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.expressions.expressions import Expression, parse_or_failing
 from headway.statechart.model import ANY
+from headway.statechart.people import entries_of, watched_events
 from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (
     HISTORY,
@@ -91,6 +92,7 @@ class Chart:
         )
         self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
         self.spoken = frozenset(event for event in self.events if not comes_from_engine(event)) - {ANY}
+        self.people = tuple(sorted(entries_of(whole)))
         self.unbound = tuple(sorted(self._unbound()))
         self.configurations: dict[tuple[str, ...], tuple[StateNode, ...]] = {}
         self._entries: dict[tuple[StateNode, ...], Entering | tuple[StateNode, ...]] = {}
@@ -188,7 +190,7 @@ class Chart:
         return condition.text, parse_or_failing(condition.text)
 
     def _file_arcs(self) -> None:
-        watched = {event for row in self.model.transitions for event in row.distinct_from}
+        watched = watched_events(self.model)
         filed: dict[int, dict[str, list[Arc]]] = {}
         ballots: dict[str, list[Arc]] = {}
         for arc in self.arcs:

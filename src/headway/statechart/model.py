@@ -380,6 +380,7 @@ class Model(Value):
     staff: dict[str, int] = {}
     cancel: str | None = None
     owner: str = ""
+    read_by: tuple[str, ...] = ()
     max_depth: int = 5
     max_children: int | None = None
     children: Literal["each", "together"] = "each"

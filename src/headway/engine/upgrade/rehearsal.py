@@ -10,8 +10,9 @@ from typing import Any
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
 from headway.engine.facts import Facts
+from headway.engine.registry import stored_chart
 from headway.engine.upgrade.activity import Activity, activity_of
-from headway.engine.upgrade.versions import Versions, pages, prepared, stored_chart
+from headway.engine.upgrade.versions import Versions, pages, prepared
 from headway.errors import HeadwayError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent, SpawnChild

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Never
 
 from headway.errors import shown
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Upgrade
+from headway.statechart.authoring.declarations import Many, Upgrade
 from headway.statechart.authoring.reader import ChartReader, listed
 from headway.statechart.authoring.values import words_of
 from headway.statechart.chart import Chart
@@ -35,6 +35,7 @@ class Statechart:
         staff: Mapping[str, int] | None = None,
         cancel: str | None = None,
         owner: str = "",
+        read_by: Many = (),
         max_depth: int = 5,
         max_children: int | None = None,
         children: str = "each",
@@ -59,6 +60,7 @@ class Statechart:
             "staff": _mapping(reader, "staff", staff),
             "cancel": cancel,
             "owner": owner,
+            "read_by": reader.names(read_by, reader.first_line),
             "max_depth": max_depth,
             "max_children": max_children,
             "children": _one_of(reader, "children", children, usual="each", other="together"),

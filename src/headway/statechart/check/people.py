@@ -9,6 +9,7 @@ from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import from_outside, takers
 from headway.statechart.model import ROOT
+from headway.statechart.people import is_person, part
 from headway.statechart.snapshot import SYSTEM
 from headway.statechart.tree import Arc, StateNode
 from headway.statechart.validation.validate import suggestion
@@ -95,7 +96,8 @@ def deadlocks(analysis: Analysis) -> Iterator[Finding]:
     for arc in analysis.chart.arcs:
         if not arc.duties or not (arc.source.id == ROOT or analysis.is_reached(arc.source.id)):
             continue
-        if _roles(arc) & analysis.chart.model.staff.keys():
+        counted = _roles(arc) & analysis.chart.model.staff.keys()
+        if counted or any(map(is_person, _roles(arc))):
             yield from _with_staff(analysis, arc)
         else:
             yield from _without_staff(analysis, arc)
@@ -110,10 +112,10 @@ def _with_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
     stuck = [each.index for each in analysis.stuck if arc.source.id in analysis.explored.active(each.index)]
     if not analysis.can_fire(arc):
         demand = _demand(analysis.chart, arc)
-        message = f"{arc.name} can never happen: it needs {demand}, and the staff is {_staff(analysis)}"
+        message = f"{arc.name} can never happen: it needs {demand}, and {_available(analysis, arc)}"
         path = analysis.path(arc.source.id)
     elif stuck:
-        message = f"nobody is left who may send {arc.name}: the staff is {_staff(analysis)}"
+        message = f"nobody is left who may send {arc.name}: {_available(analysis, arc)}"
         path = analysis.explored.path(stuck[0])
     else:
         return
@@ -124,8 +126,11 @@ def _place(arc: Arc) -> str:
     return "" if arc.source.id == ROOT else arc.source.id
 
 
-def _staff(analysis: Analysis) -> str:
-    return ", ".join(f"{number} {role}" for role, number in analysis.chart.model.staff.items())
+def _available(analysis: Analysis, arc: Arc) -> str:
+    """Who there is: the declared staff, and the people whom the row names."""
+    staff = ", ".join(f"{number} {role}" for role, number in analysis.chart.model.staff.items())
+    named = " and ".join(part(entry) for entry in sorted(_roles(arc)) if is_person(entry))
+    return " and ".join([f"the staff is {staff}"] * bool(staff) + [f"it is for {named}"] * bool(named))
 
 
 def _without_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
@@ -151,7 +156,8 @@ def _demand(chart: Chart, arc: Arc) -> str:
     demands += [f"someone who did not {name}" for name in row.distinct_from]
     demands += ["no agent"] * row.no_agent
     needed = people_needed(chart, arc)
-    people = f" ({needed} people with the role {', '.join(arc.by)})" if needed > 1 else ""
+    named = any(map(is_person, arc.by))
+    people = f" ({needed} people with the role {', '.join(arc.by)})" if needed > 1 and not named else ""
     return f"{' and '.join(demands)}{people}"
 
 
@@ -188,6 +194,8 @@ def roles(analysis: Analysis) -> Iterator[Finding]:
             places.setdefault(role, []).append((node.id, ""))
     staff = analysis.chart.model.staff
     for role, ((state, transition), *more) in places.items():
+        if is_person(role):
+            continue
         others = sorted((places.keys() | staff.keys()) - {role})
         hint = suggestion(role, others, cutoff=0.8)
         if (hint and not more) or (staff and role not in staff and role != "system"):

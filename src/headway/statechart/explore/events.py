@@ -12,6 +12,7 @@ from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.model import ANY
+from headway.statechart.people import ids_of, is_person, part, sender_of
 from headway.statechart.snapshot import (
     Actor,
     Event,
@@ -60,8 +61,15 @@ class People:
         self.by_role: dict[str, tuple[Actor, ...]] = {}
 
     def of(self, role: str) -> tuple[Actor, ...]:
-        """All who have a role; a role without people is played by an agent."""
+        """All who have a role; a role without people is played by an agent.
+
+        Who sent an event is known only after it; any other entry for a person may name one.
+        """
         if role not in self.by_role:
+            if is_person(role):
+                return (
+                    () if sender_of(role) is not None else (Actor(part(role), "person", frozenset({role})),)
+                )
             # More people than can ever be involved at once change nothing.
             number = min(self.staff.get(role, self.needed), self.needed + MORE_THAN_ENOUGH)
             members = [person(_name(role, index), *(role,) * bool(role)) for index in range(number)]
@@ -71,9 +79,17 @@ class People:
     def candidates(self, role: str, snapshot: Snapshot) -> list[Actor]:
         """Those of a role who have done something that counts, and one who stands for all others."""
         involved = {name for names in (*snapshot.acted.values(), *snapshot.votes.values()) for name in names}
-        members = self.of(role)
+        members = self._named(role, snapshot) or self.of(role)
         fresh = [actor for actor in members if actor.id not in involved]
         return [actor for actor in members if actor.id in involved] + fresh[:1]
+
+    def _named(self, entry: str, snapshot: Snapshot) -> tuple[Actor, ...]:
+        """Those whom an entry names, with the roles that they have elsewhere."""
+        if not is_person(entry):
+            return ()
+        known = {actor.id: actor.roles for members in self.by_role.values() for actor in members}
+        ids = ids_of(entry, snapshot)
+        return tuple(Actor(who, "person", known.get(who, frozenset()) | {entry}) for who in ids)
 
 
 def _name(role: str, index: int) -> str:

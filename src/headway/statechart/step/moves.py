@@ -6,6 +6,7 @@ from headway.statechart import model
 from headway.statechart.effects import CancelWork, ClosedAsk
 from headway.statechart.expressions.budget import ExhaustedError
 from headway.statechart.expressions.expressions import truthy
+from headway.statechart.people import senders
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.step.actions import (
@@ -94,14 +95,15 @@ def _inside(draft: Draft, domain: StateNode) -> list[StateNode]:
 
 def _act(draft: Draft, arc: Arc) -> None:
     row = arc.model
+    draft.in_place_of = draft.represented.get(arc.index, ())
     if row.actions:
         if draft.typed:
             draft.payload = draft.typed.get(arc.index, draft.current.data)
         perform(draft, row.actions)
     if arc.watched:
-        acted, others = draft.own("acted"), [each.id for each in draft.represented.get(arc.index, ())]
+        acted, others = draft.own("acted"), [each.id for each in draft.in_place_of]
         for name in arc.watched:
-            acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), draft.event.by.id, *others)))
+            acted[name] = senders(acted.get(name, ()), *others, draft.event.by.id)
 
 
 def _together(draft: Draft, arcs: list[Arc]) -> None:

@@ -345,7 +345,17 @@ def _schema(whole: model.Model) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-SETTINGS = ("initial", "cancel", "owner", "computed", "max_depth", "max_children", "children", "late_binding")
+SETTINGS = (
+    "initial",
+    "cancel",
+    "owner",
+    "read_by",
+    "computed",
+    "max_depth",
+    "max_children",
+    "children",
+    "late_binding",
+)
 
 
 def _settings(pair: Pair) -> Found:

@@ -16,6 +16,7 @@ from headway.errors import HeadwayError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent
+from headway.statechart.people import owner_of, senders, watched_events
 from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
@@ -98,10 +99,10 @@ def upgrade_snapshot(
 def watched_anew(old: Chart, new: Chart) -> frozenset[str]:
     """What the new chart wants to know who did it, and the old one did not keep; by the old names."""
     renaming = Renaming(old, new)
-    wanted = {name for row in new.model.transitions for name in row.distinct_from}
+    wanted = watched_events(new.model)
     now = {name: renaming.event(name) for row in old.model.transitions for name in (row.name, *row.events)}
     named = {name for name, called in now.items() if called in wanted} | wanted.difference(now.values())
-    return frozenset(named - {name for row in old.model.transitions for name in row.distinct_from})
+    return frozenset(named - watched_events(old.model))
 
 
 def _instance_upgrade(
@@ -121,7 +122,8 @@ def _instance_upgrade(
     came = _destinations(old, new, snapshot, problems)
     if problems:
         return None
-    base = replace(snapshot, version=new.version, context=context)
+    owner = snapshot.owner or owner_of(new.model.owner, snapshot.instance, snapshot.creator or "", context)
+    base = replace(snapshot, version=new.version, context=context, owner=owner)
     if new.computed:
         came = _recomputed(draft_of(new, replace(base, states=()), event, now, facts=facts), came)
     states = tuple(sorted(came, key=lambda name: new.nodes[name].index))
@@ -308,7 +310,7 @@ def _acted(upgrade: InstanceUpgrade, further: Acted) -> dict[str, tuple[str, ...
     for known in (upgrade.snapshot.acted, further):
         for name, who in known.items():
             key = renaming.event(name)
-            acted[key] = tuple(dict.fromkeys((*acted.get(key, ()), *who)))
+            acted[key] = senders(acted.get(key, ()), *who)
     return acted
 
 

@@ -16,6 +16,7 @@ from headway.codec import Scratch, replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import CancelTimer, CancelWork, ClosedAsk, RenewedAsk, SetTimer
+from headway.statechart.people import audience
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import OpenAsk, OpenWork, Snapshot, Timer
 from headway.statechart.step.actions import Fault, as_delay, call, value_of
@@ -309,7 +310,8 @@ def add_effects(draft: Draft, before: Snapshot, old: Chart, came: Mapping[str, s
             )
     for state, ask in draft.asks.items():
         was = came.get(state, "")
-        if before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state):
+        renewed = before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state)
+        if renewed or audience(ask.roles, before) != audience(ask.roles, draft):
             draft.effects.append(_renewed(draft, draft.chart.nodes[state], ask))
 
 
@@ -338,7 +340,7 @@ def _renewed(draft: Draft, node: StateNode, held: OpenAsk) -> RenewedAsk:
     return RenewedAsk(
         id=draft.identify(),
         ask=held.id,
-        roles=held.roles,
+        roles=audience(held.roles, draft),
         deadline=held.deadline,
         opened_at=held.since or draft.since[node.id],
         **question(draft, node, ask),

@@ -7,6 +7,15 @@ from typing import Any, NamedTuple, get_args
 
 from headway.statechart import model
 from headway.statechart.expressions.expressions import ExpressionError, parse, parse_location
+from headway.statechart.people import (
+    AUDIENCE,
+    CREATOR,
+    ENTRY,
+    OWNER,
+    is_person,
+    roles_and_people,
+    sender_of,
+)
 from headway.statechart.tree import comes_from_engine
 
 ACTIONS = frozenset(get_args(model.Action))
@@ -14,10 +23,12 @@ LEAVES = frozenset({"atomic", "final", "shallow", "deep"})
 DEEPEST_ACTIONS = 32
 MOST_SHAPES = 100
 TAKEN = frozenset(
-    {"_event", "_ioprocessors", "_name", "_sessionid", "children", "counters", "facts", "instance"}
+    {"_event", "_ioprocessors", "_name", "_sessionid", "children", "counters", "creator", "facts", "instance"}
 )
 """Names that the engine uses itself, in expressions or, as `{instance}`, in keys."""
 
+FILLED_IN = frozenset({"creator", "instance"})
+"""What a template may name besides the fields of the context."""
 Found = Iterator[tuple[str, str]]
 """Problems as pairs: the place (a state id, or transition@source) and the message."""
 Texts = tuple[str | None, ...]
@@ -75,8 +86,36 @@ def templates(index: ModelIndex, fields: frozenset[str]) -> Found:
     """Texts with a `{field}` that the context does not have: it would be filled with nothing."""
     for place, word, template in _templates(index):
         for field in dict.fromkeys(model.FIELD.findall(template)):
-            if field not in fields and field != "instance":
+            if field not in fields and field not in FILLED_IN:
                 yield place, f"{word} is {template!r}: the context has no field {field}"
+
+
+def people(index: ModelIndex) -> Found:
+    """Entries for people that name nobody: an owner that is not declared, an event that does not exist."""
+    whole = index.whole
+    events = {name for row in whole.transitions for name in (row.name, *row.events)}
+    entries = [*roles_and_people(whole), *(("", entry) for entry in whole.read_by)]
+    for place, entry in dict.fromkeys(entries):
+        event = sender_of(entry)
+        if not is_person(entry):
+            if entry.startswith(AUDIENCE):
+                yield place, f"{entry!r} is not a role: a role must not begin with {AUDIENCE}"
+        elif not ENTRY.fullmatch(entry):
+            yield place, f"{entry!r} names nobody: write {{owner}}, {{creator}}, {{field}} or {{event.by}}"
+        elif entry == OWNER and not whole.owner:
+            yield place, f'{entry} needs an owner: declare owner="{{creator}}" or owner="{{field}}"'
+        elif event is not None and event not in events:
+            yield place, f"{entry} names the sender of {event}, but the chart has no event {event}"
+        elif not place and entry != OWNER:
+            yield place, f"read_by= takes roles and {OWNER}, not {entry}"
+
+
+def people_fields(index: ModelIndex, fields: frozenset[str]) -> Found:
+    """Entries for people in a field that the context never has."""
+    for place, entry in dict.fromkeys(roles_and_people(index.whole)):
+        by_field = is_person(entry) and entry not in {OWNER, CREATOR} and sender_of(entry) is None
+        if by_field and entry[1:-1] not in fields:
+            yield place, f"{entry} names somebody by a field that the context does not have"
 
 
 def _templates(index: ModelIndex) -> Iterator[tuple[str, str, str]]:

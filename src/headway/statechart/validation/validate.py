@@ -48,6 +48,7 @@ def problems_of(
     fields = contents.field_names(context)
     if fields is not None:
         found += islice(contents.templates(index, fields), MOST_PROBLEMS)
+        found += islice(contents.people_fields(index, fields), MOST_PROBLEMS)
     return [DefinitionProblem(message, *lines.get(place, first)) for place, message in found]
 
 
@@ -337,6 +338,7 @@ CHECKS: tuple[Callable[[ModelIndex], Found], ...] = (
     _computed,
     _upgrades,
     contents.context,
+    contents.people,
     contents.expressions,
     contents.actions,
 )

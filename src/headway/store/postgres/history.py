@@ -101,6 +101,7 @@ def page_of_events(query: EventQuery) -> tuple[str, list[Any]]:
     live = f"{IS_LIVE} AND stamp < {HORIZON} AND {where.bound('(stamp, position) > ({}, {})', stamp, seen)}"
     window = _window(query, lines, live)
     where.equal(chart=query.chart, owner=query.owner, parent=query.parent)
+    where.readable(query.readable)
     if _is_of_one_instance(query):
         where.equal(tenant=query.tenant, instance=query.instance)
     else:  # not by the index of instances, which would sort all that the tenant ever had

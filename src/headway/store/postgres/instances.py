@@ -124,6 +124,7 @@ def page_of_instances(query: InstanceQuery) -> tuple[str, list[Any]]:
     where.equal(
         tenant=query.tenant, chart=query.chart, status=query.status, parent=query.parent, owner=query.owner
     )
+    where.readable(query.readable)
     if query.ended is not None:
         where.add("ended" if query.ended else "NOT ended")
     if query.after is not None:

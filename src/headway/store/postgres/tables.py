@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from headway.codec import Value, decode, encode
+from headway.store.queries import Readable
 from headway.store.rows import (
     AskRow,
     ChartRow,
@@ -178,6 +179,11 @@ class Where:
         for column, value in columns.items():
             if value is not None:
                 self.add(f"{column} = {{}}", value)
+
+    def readable(self, readable: Readable | None) -> None:
+        """Leave out what somebody may not read."""
+        if readable is not None:
+            self.add("(chart <> ALL ({}::text[]) OR owner = {})", [*readable.closed], readable.person)
 
     def __str__(self) -> str:
         return f"WHERE {' AND '.join(self._terms or ['true'])}"

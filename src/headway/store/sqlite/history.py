@@ -14,7 +14,7 @@ from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
-from headway.store.sqlite.tables import HISTORY, MESSAGE
+from headway.store.sqlite.tables import HISTORY, MESSAGE, readable_values
 
 PAGE = f"{HISTORY.select} WHERE tenant = ? AND instance = ? AND position > ? ORDER BY position LIMIT ?"
 JOURNALS = (
@@ -41,6 +41,7 @@ FILTERS = {
     "owner": "own.owner = :owner",
     "parent": "own.parent = :parent",
 }
+READABLE = "(own.chart NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
 TENANT = "told.tenant = :tenant"
 ALL_OF_A_TENANT = "+told.tenant = :tenant"
 """Not by the index of instances, which would sort all that the tenant ever had."""
@@ -148,6 +149,7 @@ def read_events(connection: Connection, query: EventQuery) -> EventPage:
     given = {name: getattr(query, name) for name in (*FILTERS, "tenant") if getattr(query, name) is not None}
     bound = {
         **given,
+        **readable_values(query.readable),
         "after_line": after.position,
         "after_message": after.message,
         "last_line": last.position,
@@ -194,6 +196,8 @@ def _window_ends(connection: Connection, query: EventQuery, after: Cursor, end: 
 def _filtered(sql: str, query: EventQuery) -> str:
     """The statement for the filters that are set."""
     terms = [term for name, term in FILTERS.items() if getattr(query, name) is not None]
+    if query.readable is not None:
+        terms.append(READABLE)
     if query.tenant is not None:
         terms.append(ALL_OF_A_TENANT if query.instance is None else TENANT)
     return sql.format(filters="".join(f" AND {term}" for term in terms))

@@ -74,6 +74,7 @@ def _is_asked_for(query: InstanceQuery, row: InstanceRow) -> bool:
         and query.parent in {None, row.parent}
         and query.owner in {None, row.owner}
         and query.ended in {None, row.ended}
+        and (query.readable is None or query.readable.takes(row.chart, row.owner))
     )
 
 
