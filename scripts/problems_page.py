@@ -6,7 +6,7 @@ from headway.api.problem_kinds import KINDS, Kind
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/reference/problems.md"
 INTRODUCTION = """\
-# Problems
+# Problems: errors of the HTTP API
 
 Every error of the service is a problem document ([RFC 9457](https://www.rfc-editor.org/rfc/rfc9457)) of the
 type `application/problem+json`. Its `code` is stable: programs may rely on it. Its `type`,

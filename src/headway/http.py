@@ -4,12 +4,12 @@ Needs the packages of the service: `pip install "headway[service]"`.
 """
 
 from headway.api.access import Access, Caller
-from headway.api.answers import json_response
 from headway.api.app import application
 from headway.api.bodies import NO_NUL, Check, RequestBody, RequestKey, ResponseBody, wrong
-from headway.api.call import PER_PAGE, Cipher, Cursor, Here, Keyed, Limit, RequestId, Who, needs
+from headway.api.call import json_response
 from headway.api.cursors import CursorCipher, cursor_place, cursor_text, paged, position_of, position_text
 from headway.api.keyring import Keyring
+from headway.api.parameters import PER_PAGE, Cipher, Cursor, Here, Keyed, Limit, RequestId, Who, needs
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.api.server import serving

@@ -8,7 +8,7 @@ from fastapi.routing import APIRoute, iter_route_contexts
 
 from headway import Actor
 from headway.api.app import ROUTERS
-from headway.api.call import needed_scopes
+from headway.api.parameters import Needs
 from headway.codec import replace
 from headway.lifecycles.supervision.lifecycle import supervision
 from headway.lifecycles.task_runs.lifecycle import task_runs
@@ -57,7 +57,7 @@ def post_operations() -> Iterator[str]:
             if (
                 isinstance(route, APIRoute)
                 and "POST" in (route.methods or ())
-                and needed_scopes(route.dependencies)
+                and any(isinstance(each.dependency, Needs) for each in route.dependencies)
             ):
                 yield str(route.operation_id)
 

@@ -11,8 +11,9 @@ import httpx
 
 from headway import Actor
 from headway.api.access import Access, Rate, Verifier
-from headway.api.app import Front, application
+from headway.api.app import application
 from headway.api.limits import Limits
+from headway.api.route import Front
 from headway.api.server import serving as served
 from headway.node import Node
 from headway.statechart.chart import Charted

@@ -9,8 +9,7 @@ import pytest
 
 from headway import Actor
 from headway.api import access as module
-from headway.api.access import KEPT_FOR, Access, Pace, Rate
-from headway.api.key_log import KEEPS
+from headway.api.access import KEEPS, KEPT_FOR, Access, Pace, Rate
 from headway.api.keyring import Keyring
 from headway.api.problems import Problem
 from headway.codec import replace

@@ -147,7 +147,7 @@ async def test_the_hot_routes_answer_the_same_whoever_serves_them(tmp_path: Path
     """With and without somebody who sees every call, an event gets the same answers, errors too."""
     async with limited(tmp_path, Limits()) as service:
         if seen:
-            service.app.app.add_middleware(Seeing)
+            service.app.wrap(Seeing)
         answers = [
             await service.client.post(path, content=body, headers={"Content-Type": kind, **more})
             for path, body, kind, more in [

@@ -1,12 +1,13 @@
 """Routes that a lifecycle brings: the same checks as the service's own, whatever way a request comes in."""
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 from fastapi import Depends, HTTPException
+from starlette.responses import StreamingResponse
 
 from headway.api.limits import Limits
 from headway.http import Problem, Router, Who, json_response, needs
@@ -16,7 +17,7 @@ pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
 
 LARGEST_BODY = 2_000
 ANONYMOUS = {"Authorization": ""}
-COUNTS = {"caller": 0}
+COUNTS = {"caller": 0, "stream": 0, "undeclared": 0}
 
 
 def deny() -> None:
@@ -63,6 +64,26 @@ async def names(second: str, first: str) -> Any:
 async def missing() -> Any:
     """A route that raises FastAPI's own error."""
     raise HTTPException(404)
+
+
+async def parts() -> AsyncIterator[bytes]:
+    """An answer in parts."""
+    yield b"a"
+    yield b"b"
+
+
+@inner.post("/stream", dependencies=[needs("read")], response_class=StreamingResponse)
+async def stream() -> Any:
+    """A route that says that it streams its answer."""
+    COUNTS["stream"] += 1
+    return StreamingResponse(parts())
+
+
+@inner.post("/undeclared", dependencies=[needs("read")])
+async def undeclared() -> Any:
+    """A route that streams its answer and does not say so."""
+    COUNTS["undeclared"] += 1
+    return StreamingResponse(parts())
 
 
 guarded = Router(prefix="/guarded")
@@ -115,6 +136,23 @@ async def test_a_key_counts_where_no_scope_is_asked_for(own: Service) -> None:
     assert first.status_code == 200
     assert second.content == first.content
     assert second.headers["Idempotency-Replayed"] == "true"
+
+
+async def test_a_stream_takes_no_key(own: Service) -> None:
+    """A keyed request for a stream is refused before its effect; without a key it is streamed."""
+    before = COUNTS["stream"]
+    refused = await own.client.post("/own/stream", headers={"Idempotency-Key": "s"})
+    assert (refused.status_code, refused.json()["errors"][0]["place"]) == (422, "header.Idempotency-Key")
+    assert COUNTS["stream"] == before
+    assert (await own.client.post("/own/stream")).content == b"ab"
+
+
+async def test_a_stream_that_was_not_declared_is_stored_whole(own: Service) -> None:
+    """A keyed request has its effect once, and its repeat gets the same answer."""
+    before, key = COUNTS["undeclared"], {"Idempotency-Key": "u"}
+    answers = [await own.client.post("/own/undeclared", headers=key) for _ in range(2)]
+    assert [(each.status_code, each.content) for each in answers] == [(200, b"ab")] * 2
+    assert COUNTS["undeclared"] == before + 1
 
 
 async def test_the_parts_of_a_path_are_given_by_name(own: Service) -> None:

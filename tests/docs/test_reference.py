@@ -11,7 +11,7 @@ import pytest
 import headway
 from headway import Ask, History, Retry, Run, State, Statechart, Upgrade, View, actions, any_live
 from headway.statechart import effects
-from headway.statechart.authoring.states import Row
+from headway.statechart.authoring.states import RowOptions
 from headway.statechart.check.invariants import Explored
 from headway.statechart.expressions.parser import CALLABLE, CONSTANTS
 from headway.statechart.expressions.values import BINARY, UNARY
@@ -59,7 +59,7 @@ TABLES: dict[str, Iterable[str]] = {
     "Work": keywords(Run.__init__),
     "Retries": keywords(Retry.__init__) | (public(Retry) - keywords(Retry.__init__)),
     "Triggers": TRIGGERS,
-    "Rows": typing.get_type_hints(Row),
+    "Rows": typing.get_type_hints(RowOptions),
     "Actions": actions.__all__,
     "The view": public(View),
     "Invariants": public(Explored),

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from headway import Event
-from headway.lifecycles.applications.error_codes import CODES
-from headway.lifecycles.applications.signals import ENGINES, SIGNALS, next_engine
+from headway.lifecycles.applications.failures import CODES, ENGINES, SIGNALS, next_engine
 from headway.statechart.effects import OpenedAsk
 from headway.statechart.snapshot import work_timed_out
 from tests.lifecycles.applying import BROWSER, GOOD, WORKER, Applying, at, failed_with, switch

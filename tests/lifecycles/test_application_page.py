@@ -9,8 +9,7 @@ import pytest
 
 from headway.clock import spell
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
-from headway.lifecycles.applications.error_codes import ALL
-from headway.lifecycles.applications.signals import SIGNALS
+from headway.lifecycles.applications.failures import ALL, SIGNALS
 from tests.lifecycles.applying import Applying, at
 
 PAGE = Path(__file__).resolve().parents[2] / "docs/lifecycles/applications.md"

@@ -7,7 +7,7 @@ import pytest
 from headway import Event
 from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application
-from headway.lifecycles.applications.quality import judge
+from headway.lifecycles.applications.guards import judge
 from headway.lifecycles.applications.record import Field
 from tests.lifecycles.applying import (
     DOUBTFUL,

@@ -10,8 +10,7 @@ import pytest
 
 from headway import Event
 from headway.lifecycles.applications.chart import Application
-from headway.lifecycles.applications.error_codes import CODES, LOST, NOT_SENT
-from headway.lifecycles.applications.signals import SIGNALS
+from headway.lifecycles.applications.failures import CODES, LOST, NOT_SENT, SIGNALS
 from headway.statechart.effects import CancelWork, StartWork
 from headway.statechart.snapshot import work_failed
 from tests.fuzzing import seeds

@@ -8,8 +8,7 @@ import pytest
 
 from headway.clock import milliseconds, time_text
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
-from headway.lifecycles.applications.error_codes import ALL, CODES, DEFAULT, RETRIES
-from headway.lifecycles.applications.signals import ENGINES, SIGNALS
+from headway.lifecycles.applications.failures import ALL, CODES, DEFAULT, ENGINES, RETRIES, SIGNALS
 from headway.statechart.effects import OpenedAsk, SpawnChild, StartWork, StoreRecord
 from headway.statechart.model import Limit
 from headway.testing import Journey

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headway.lifecycles.crawls import faults
+from headway.lifecycles.crawls import failures
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.statechart.effects import StartWork
 from headway.statechart.model import Retry
@@ -35,10 +35,10 @@ NEVER_PASSES = [*PERMANENT, *(code for code, state in CODES.items() if state == 
 @pytest.mark.mission("CRW-RETRY", "CRW-CODE")
 def test_classes_and_codes_are_those_of_the_document() -> None:
     """Six transient classes, five permanent ones, three signs of bot defence, eleven codes; no others."""
-    tables = (faults.TRANSIENT, faults.PERMANENT, faults.ANTI_BOT)
+    tables = (failures.TRANSIENT, failures.PERMANENT, failures.ANTI_BOT)
     assert tables == (TRANSIENT, PERMANENT, ANTI_BOT)
     assert [len(table) for table in (*tables, CODES)] == [6, 5, 3, 11]
-    assert set(faults.CODES) == set(CODES)
+    assert set(failures.CODES) == set(CODES)
 
 
 @pytest.mark.mission("CRW-RETRY")
@@ -86,7 +86,7 @@ def test_what_no_retry_mends_fails_at_once(error: str, how: str) -> None:
 )
 def test_the_wait_doubles_up_to_a_cap_with_jitter(error: str, cap: int, waits: tuple[int, ...]) -> None:
     """Transient errors wait 2 s doubling up to a minute; bot defence starts slower and has the higher cap."""
-    assert faults.POLICIES[faults.classed(error)[0]].cap == cap * 1_000
+    assert failures.POLICIES[failures.classed(error)[0]].cap == cap * 1_000
     world = running("event", wall_clock_seconds=LONG)
     spread = set()
     for exact in waits:
@@ -193,7 +193,7 @@ def test_the_page_tells_what_follows_from_each_class() -> None:
     kinds: dict[str, dict[str, str]] = {"transient": TRANSIENT, "permanent": PERMANENT, "anti_bot": ANTI_BOT}
     listed = [(name, kind, code) for kind, table in kinds.items() for name, code in table.items()]
     assert table_of(PAGE, "Class") == listed
-    assert table_of(PAGE, "Kind") == [waits(kind, policy) for kind, policy in faults.POLICIES.items()]
+    assert table_of(PAGE, "Kind") == [waits(kind, policy) for kind, policy in failures.POLICIES.items()]
 
 
 def waits(kind: str, policy: Retry) -> tuple[str, ...]:

@@ -11,8 +11,7 @@ from headway import Event, Final, No, State, Statechart, View, any_live, person
 from headway.actions import put, spawn, tell
 from headway.codec import encode
 from headway.engine.engine import Engine
-from headway.engine.orders import Receipt
-from headway.engine.trace import tracing
+from headway.engine.orders import Receipt, tracing
 from headway.errors import DeliveryError, PermanentError, StoreUnavailableError
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun

@@ -17,7 +17,7 @@ from headway import (
 from headway.errors import DefinitionError, DocumentError
 from headway.statechart import model
 from headway.statechart.scxml.document import from_scxml
-from headway.statechart.scxml.xml import MOST_TEXT, OWN
+from headway.statechart.scxml.elements import MOST_TEXT, OWN
 
 pytestmark = pytest.mark.mission("ENG-18")
 

@@ -30,7 +30,7 @@ from headway.statechart.check.invariants import Explored, prove
 from headway.statechart.explore.abstraction import MOST_ROWS
 from headway.statechart.explore.events import Happenings, People
 from headway.statechart.explore.explore import MOST_ANSWERS, Exploration, explore
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.refusal import Refusal
 from tests.fuzzing import seeds
 
@@ -308,7 +308,7 @@ def test_more_answers_than_can_be_tried_are_told() -> None:
 def test_whatever_really_happens_was_explored(chart: type[Statechart], seed: int) -> None:
     """Random walks of the real chart, with its real guards, never leave what exploration found."""
     known, random, ready = places(explore(chart)), Random(seed), chart_of(chart)
-    happenings = Happenings(ready, People(ready), Facts(ready))
+    happenings = Happenings(ready, People(ready), RuleFacts(ready))
     begun = start(ready, now=NOW, context={"receipt": seed % 2})
     assert not isinstance(begun, Refusal)
     snapshot, now = begun.snapshot, NOW

@@ -19,7 +19,7 @@ from headway.statechart.effects import (
     StartWork,
 )
 from headway.statechart.snapshot import child_changed, children_changed, timer_fired, work_done, work_failed
-from headway.statechart.step.retry import delay
+from headway.statechart.step.work import delay
 from headway.testing import FakeClock, Journey
 
 NOW = FakeClock().now()

@@ -70,7 +70,7 @@ def test_a_stand_in_answers_and_both_have_acted() -> None:
     journey = asked()
     journey.send(delegate(journey, "dan", bob))
     journey.send(Review.approve(by=dan))
-    assert journey.snapshot.acted["approve"] == ("dan", "bob")
+    assert journey.snapshot.acted["approve"] == ("bob", "dan")
     for actor in (bob, person("dan", "helper")):
         assert journey.refused(Review.pay(by=actor)).code == "duty"
     journey.send(Review.pay(by=cid))

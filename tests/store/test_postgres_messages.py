@@ -13,8 +13,8 @@ import pytest
 from headway.codec import replace
 from headway.errors import StoreUnavailableError
 from headway.store.port import ANYTHING
+from headway.store.postgres.connection import Listener
 from headway.store.postgres.letters import redriving
-from headway.store.postgres.listen import Listener
 from headway.store.postgres.memory import NodeMemory
 from headway.store.postgres.store import PostgresStore
 from headway.store.postgres.unit import UnitAttempt
@@ -354,7 +354,7 @@ async def test_a_listener_whose_connection_is_dead_in_silence_notices(
 ) -> None:
     """It asks now and then whether somebody is there, and connects anew when nobody answers."""
     ear = Ear()
-    monkeypatch.setattr("headway.store.postgres.listen.CHECKED_EVERY", 0.01)
+    monkeypatch.setattr("headway.store.postgres.connection.CHECKED_EVERY", 0.01)
     async with (
         Proxy(postgres_address, tmp_path) as proxy,
         opened(postgres_address) as other,
@@ -364,7 +364,7 @@ async def test_a_listener_whose_connection_is_dead_in_silence_notices(
         await listener.listen(ear)
         await other.announce(["first"])
         assert await ear.heard.get() == "first"
-        monkeypatch.setattr("headway.store.postgres.listen.PATIENCE", 0.01)
+        monkeypatch.setattr("headway.store.postgres.connection.PATIENCE", 0.01)
         proxy.freeze()
         assert await ear.heard.get() == ANYTHING
         await other.announce(["second"])

@@ -16,7 +16,7 @@ from headway.store.postgres import instances as postgres_instances
 from headway.store.postgres import leases as postgres_leases
 from headway.store.postgres import work as postgres_work
 from headway.store.postgres import writes as postgres_writes
-from headway.store.postgres.events import page_of_events
+from headway.store.postgres.history import page_of_events
 from headway.store.postgres.letters import page_of_letters
 from headway.store.postgres.messages import SETTLE, settling
 from headway.store.postgres.reads import reading
@@ -198,7 +198,7 @@ async def test_a_page_of_events_for_somebody_looks_at_a_part_of_the_log(
     new_address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who is behind and wants little of it comes forward page by page."""
-    monkeypatch.setattr("headway.store.postgres.events.WINDOW", 50)
+    monkeypatch.setattr("headway.store.postgres.history.WINDOW", 50)
     async with opened(new_address, pool_size=1) as store:
         await store.run(writing(created=[instance()], history=[HISTORY] * 2_000))
         query, pages = EventQuery(tenant="acme", owner="nobody", limit=10), 0
@@ -225,7 +225,7 @@ async def test_no_event_falls_between_two_parts_of_the_log(
         await store.run(writing(created=THERE))
         await take_steps(store, [*STEPS, *LATER])
         for limit, window in product((1, 2, 3), (1, 2, 3)):
-            monkeypatch.setattr("headway.store.postgres.events.WINDOW", window)
+            monkeypatch.setattr("headway.store.postgres.history.WINDOW", window)
             assert said(await log_from(store, Cursor(), limit=limit, **wanted)) == expected
 
 

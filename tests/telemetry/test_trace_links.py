@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from headway import person
-from headway.engine.trace import tracing
+from headway.engine.orders import tracing
 from headway.node import Node
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.webhook import Webhook

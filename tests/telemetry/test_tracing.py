@@ -9,7 +9,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from headway import person
-from headway.engine.trace import CURRENT, traceparent, tracing
+from headway.engine.orders import CURRENT, traceparent, tracing
 from headway.node import Node
 from headway.outbox import Message, PermanentError, Subscriber
 from headway.telemetry.tracing import TracedCalls, Tracing, parent_of

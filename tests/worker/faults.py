@@ -5,8 +5,7 @@ from typing import Any
 
 from headway.errors import StoreUnavailableError
 from headway.store.port import Store
-from headway.store.submission import Submissions
-from headway.store.unit import Unit
+from headway.store.unit import Submissions, Unit
 
 
 class Breakable(Submissions):

@@ -5,17 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple, Protocol, Self
 
-from headway.api.key_log import KeyLog, Tally
-from headway.api.keyring import ADMIN, NEVER, Keyring, parts_of, valid_until
+from headway.api.keyring import ADMIN, NEVER, OWN, Keyring, parts_of, valid_until
 from headway.api.problems import Problem
 from headway.codec import Value
+from headway.engine.engine import Engine
+from headway.engine.service import Service
+from headway.errors import UnknownInstanceError
 from headway.statechart.identity import normal_id
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.port import Store
-from headway.store.rows import KeyRow
+from headway.store.queries import Readable
+from headway.store.rows import InstanceRow, KeyNoteRow, KeyRow
 
 BEARER = "bearer "
 LONGEST_CREDENTIAL = 8_192
@@ -25,6 +28,11 @@ MOST_KEPT = 4_096
 CHALLENGE = 'Bearer realm="headway"'
 NOISE = 1e-9
 """Sums of seconds are not exact; a call on the dot is not too early."""
+
+
+KEEPS = timedelta(days=400)
+MOST_OPEN = 10_000
+MOST_PRUNED = 1_000
 
 
 class Caller(Value):
@@ -85,6 +93,67 @@ class Verifier(Protocol):
         """Whose token it is; None when it is not valid, for whatever reason."""
 
 
+class KeyUse:
+    """How often one thing was done with a key since it was last written down."""
+
+    __slots__ = ("count", "first", "key", "last", "what")
+
+    def __init__(self, key: KeyRow, what: str) -> None:
+        self.key, self.what = key, what
+        self.count, self.first, self.last = 0, 0.0, 0.0
+
+    def add(self, now: float) -> None:
+        """Once more."""
+        if not self.count:
+            self.first = now
+        self.count += 1
+        self.last = now
+
+
+class KeyLog(Service):
+    """Counts in memory and writes once a minute: what is counted costs its caller next to nothing.
+
+    A process that is killed loses what it has not written: at most a minute of counts, never an act.
+    """
+
+    name = "key log"
+    longest_rest = 60.0
+
+    def __init__(self, store: Store, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._store, self._keys, self._monotonic = store, store.keys, monotonic
+        self._tallies: dict[tuple[str, str], KeyUse] = {}
+
+    def counting(self, key: KeyRow, what: str) -> KeyUse:
+        """Where to count one thing of a key; beyond a bound, the one that was there first makes room."""
+        found = self._tallies.get((key.id, what))
+        if found is None:
+            if len(self._tallies) >= MOST_OPEN:
+                self._tallies.pop(next(iter(self._tallies)))
+            found = self._tallies[key.id, what] = KeyUse(key, what)
+        return found
+
+    async def turn(self) -> bool:
+        """Write what was counted, and drop what is older than it needs to be."""
+        counted = [tally for tally in self._tallies.values() if tally.count]
+        if counted:
+            now, here = await self._store.now(), self._monotonic()
+            notes = [_note(tally, now, here) for tally in counted]
+            used = {note.key: note.last_at for note in notes if note.what == "used"}
+            taken = [(tally, tally.count) for tally in counted]
+            await self._keys.note(notes, used)
+            for tally, count in taken:
+                tally.count -= count
+            self.tally["written"] += len(notes)
+            await self._keys.prune_notes(now - KEEPS, MOST_PRUNED)
+        return False
+
+    async def stop(self) -> None:
+        """Write the rest, and stop."""
+        await super().stop()
+        await self.turn()
+
+
 class Seen:
     """A credential that was found valid, until when it need not be looked up, and what counts its calls."""
 
@@ -92,8 +161,8 @@ class Seen:
 
     def __init__(self, caller: Caller, pace: Pace, until: float) -> None:
         self.caller, self.pace, self.until = caller, pace, until
-        self.used: Tally | None = None
-        self.refused: Tally | None = None
+        self.used: KeyUse | None = None
+        self.refused: KeyUse | None = None
 
 
 class Access:
@@ -216,8 +285,22 @@ class Access:
 
 def caller_of(key: KeyRow) -> Caller:
     """Who calls by a key."""
-    actor = Actor(key.actor, key.kind, frozenset(key.roles))  # type: ignore[arg-type]  # checked when it was made
+    own = OWN in key.scopes
+    actor = Actor(key.actor, key.kind, frozenset(key.roles), own)  # type: ignore[arg-type]  # checked when it was made
     return Caller(key.tenant, actor, frozenset(key.scopes), key.id)
+
+
+async def readable_row(engine: Engine, caller: Caller, instance: str) -> InstanceRow:
+    """The row of an instance that the caller may read; raises UnknownInstanceError, as for one not there."""
+    row = await engine.row(caller.tenant, instance)
+    if not caller.may(ADMIN) and not await engine.visibility.may_read(row, caller.actor):
+        raise UnknownInstanceError(f"there is no instance {instance}")
+    return row
+
+
+async def readable_by(engine: Engine, caller: Caller) -> Readable | None:
+    """What lists and streams show to the caller; None if they show everything."""
+    return None if caller.may(ADMIN) else await engine.visibility.readable(caller.actor)
 
 
 def unauthenticated(*, given: bool = True) -> Problem:
@@ -245,3 +328,11 @@ def _over(key: KeyRow, until: datetime | None, now: datetime) -> str | None:
     if is_reserved(caller_of(key).actor):
         return "reserved"
     return "expired" if until is not None and until <= now else None
+
+
+def _note(tally: KeyUse, now: datetime, here: float) -> KeyNoteRow:
+    """The note of a day; the times of this process's clock, told in the store's."""
+    first, last = (now - timedelta(seconds=max(0.0, here - at)) for at in (tally.first, tally.last))
+    day = last.replace(hour=0, minute=0, second=0, microsecond=0)
+    first = max(first, day)
+    return KeyNoteRow(tally.key.tenant, tally.key.id, day, tally.what, tally.count, first, last, by="")

@@ -8,28 +8,23 @@ from typing import Annotated, Any
 from fastapi import Path
 from starlette.responses import Response
 
+from headway.api.access import Caller, readable_row
 from headway.api.bodies import NO_NUL, ActorId, RequestBody, ResponseBody, wrong
-from headway.api.call import (
-    PER_PAGE,
-    Called,
-    Cursor,
-    Here,
-    Limit,
-    RequestId,
-    Who,
-    needs,
-)
+from headway.api.call import Call
 from headway.api.cursors import cursor_place, cursor_text, fitting_rows
 from headway.api.idempotency import secret_shown
 from headway.api.instances import Standing, standing_reply
 from headway.api.keyring import MOST_ROLES
+from headway.api.parameters import PER_PAGE, Cursor, Here, Limit, RequestId, Who, needs
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.codec import Meta, decode
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
 from headway.engine.orders import DAY
 from headway.engine.requests import store_answer
-from headway.errors import InputError, LinkError
+from headway.errors import InputError, LinkError, UnknownAskError, UnknownInstanceError
+from headway.node import Node
+from headway.statechart.people import AUDIENCE
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.rows import AskRow
 
@@ -58,6 +53,7 @@ class AskShown(ResponseBody):
     instance: str
     state: str
     roles: list[str]
+    people: Annotated[list[str], Meta(description="The ids of people whom it asks by name.")]
     answers: list[str]
     shows: dict[str, Any]
     opened_at: datetime
@@ -159,10 +155,10 @@ class LinkShown(ResponseBody):
     closed: bool
 
 
-MOVED: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send")]}
+MOVED: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send", own=True)]}
 
 
-@router.get("", operation_id="list_asks", dependencies=[needs("read")])
+@router.get("", operation_id="list_asks", dependencies=[needs("read", own=True)])
 async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> Inbox:
     """The open asks that the caller may answer by role and duties, or that were delegated to the caller.
 
@@ -176,10 +172,21 @@ async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = P
     return Inbox(items=[AskShown(**_ask(row)) for row in rows], next=more)
 
 
-@router.get("/{id}", operation_id="get_ask", dependencies=[needs("read")])
+async def readable_ask(node: Node, caller: Caller, id: str) -> AskRow:  # noqa: A002 - the name in the path
+    """An ask that the caller may read or answer; raises UnknownAskError, as for one that is not there."""
+    row = await node.asks.get(caller.tenant, id)
+    try:
+        await readable_row(node.engine, caller, row.instance)
+    except UnknownInstanceError as error:
+        if not await node.asks.yours(row, caller.actor):
+            raise UnknownAskError(f"there is no ask {id}") from error
+    return row
+
+
+@router.get("/{id}", operation_id="get_ask", dependencies=[needs("read", own=True)])
 async def get_ask(id: Id, caller: Who, node: Here) -> AskWithForm:  # noqa: A002 - the name in the path
     """One ask of the caller's tenant, open or closed, with its form."""
-    row = await node.asks.get(caller.tenant, id)
+    row = await readable_ask(node, caller, id)
     form, yours = await node.asks.form(row), await node.asks.yours(row, caller.actor)
     return AskWithForm(**_ask(row), form=form, yours=[*yours])
 
@@ -194,7 +201,7 @@ async def claim(
     body: AskClaimBody | None = None,
 ) -> Response:
     """Take an ask on: nobody else can answer it until it is released or the claim has run out."""
-    await node.asks.get(caller.tenant, id)
+    await readable_ask(node, caller, id)
     lasts = (body or AskClaimBody()).lasts
     return standing_reply(
         await node.asks.claim(caller.tenant, id, by=caller.actor, lasts=lasts, request_id=request_id)
@@ -209,7 +216,7 @@ async def release(
     request_id: RequestId,
 ) -> Response:
     """Give an ask back that the caller has claimed, or that was passed on to the caller."""
-    await node.asks.get(caller.tenant, id)
+    await readable_ask(node, caller, id)
     return standing_reply(await node.asks.release(caller.tenant, id, by=caller.actor, request_id=request_id))
 
 
@@ -223,7 +230,7 @@ async def delegate(
     request_id: RequestId,
 ) -> Response:
     """Pass an ask on to a person, who alone may answer it then."""
-    await node.asks.get(caller.tenant, id)
+    await readable_ask(node, caller, id)
     return standing_reply(
         await node.asks.delegate(caller.tenant, id, to=body.to, by=caller.actor, request_id=request_id)
     )
@@ -239,7 +246,7 @@ async def answer(
     request_id: RequestId,
 ) -> Response:
     """Answer an ask. The chart decides whether the caller may, and what late and second answers get."""
-    await node.asks.get(caller.tenant, id)
+    await readable_ask(node, caller, id)
     return standing_reply(
         await node.asks.answer(
             caller.tenant,
@@ -260,7 +267,7 @@ async def make_link(
     caller: Who,
     node: Here,
     *,
-    call: Called,
+    call: Call,
 ) -> NewLink:
     """Make a link by which one person answers an open ask once, without a login.
 
@@ -313,7 +320,8 @@ def _ask(row: AskRow) -> dict[str, Any]:
         "id": row.id,
         "instance": row.instance,
         "state": row.state,
-        "roles": [*row.roles],
+        "roles": [each for each in row.roles if not each.startswith(AUDIENCE)],
+        "people": [each.removeprefix(AUDIENCE) for each in row.roles if each.startswith(AUDIENCE)],
         "answers": [*row.answers],
         "shows": decode(dict[str, Any], row.shows),
         "opened_at": row.opened_at,

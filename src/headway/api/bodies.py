@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -21,7 +21,6 @@ UNKNOWN = re.compile(r"Object contains unknown field `(.*)`", re.DOTALL)
 MISSING = re.compile(r"Object missing required field `(.*)`")
 INVALID_TAG = re.compile(r"Invalid value .*", re.DOTALL)
 INVALID_CHOICE = re.compile(r"Invalid enum value .*", re.DOTALL)
-CHECKED = re.compile(r"([a-z_]+(?:\.\d+)?): (.*)", re.DOTALL)
 NOT_WHOLE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
 STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
 ANY_KEY = "*"
@@ -37,13 +36,6 @@ class Check:
 
 class RequestBody(Value):
     """The body of a request: nothing is coerced, and no unknown field is accepted."""
-
-    def __post_init__(self) -> None:
-        """Raises ValueError for a field whose check fails."""
-        for name, check in _checks(type(self)):
-            value = getattr(self, name)
-            if value is not None and value is not UNSET:
-                check(name, value)
 
 
 class ResponseBody(Value, omit_defaults=False):
@@ -85,24 +77,30 @@ RequestKey = Annotated[
 """The idempotency key as a field `request_id` of a body; `headway.api.route` finds it there."""
 
 
-def parsed(kind: Any, body: bytes) -> Any:
-    """The value of a body; raises Problem 400 when it is not JSON, 422 when it is not of this type."""
-    try:
-        return decode(kind, body)
-    except InputError as error:
-        _check_json(error, body)
-        message, place = _message(error)
-        if NOT_WHOLE.fullmatch(message):
-            try:
-                return _with_whole_numbers(kind, body)
-            except InputError as remaining:
-                message, place = _message(remaining)
-        raise wrong(*_worded(kind, body, place, message)) from error
+def decoded_again(kind: Any, body: bytes, error: InputError) -> Any:
+    """The value of a body that the decoder refuses only because it writes whole numbers as 1.0.
+
+    Raises Problem 400 when it is not JSON, 422 when it is not of this type.
+    """
+    _check_json(error, body)
+    message, place = _message(error)
+    if NOT_WHOLE.fullmatch(message):
+        try:
+            return _with_whole_numbers(kind, body)
+        except InputError as remaining:
+            message, place = _message(remaining)
+    raise wrong(*_worded(kind, body, place, message)) from error
 
 
 def wrong(place: str, message: str) -> Problem:
     """The problem of one place that is wrong."""
-    return Problem("invalid", f"{place}: {message}", errors=[{"place": place, "message": message}])
+    return wrong_places([(place, message)])
+
+
+def wrong_places(found: Collection[tuple[str, str]]) -> Problem:
+    """The problem of places that are wrong, each with a message."""
+    errors = [{"place": place, "message": message} for place, message in found]
+    return Problem("invalid", "; ".join(f"{place}: {message}" for place, message in found), errors=errors)
 
 
 def unknown_field(known: Sequence[str]) -> str:
@@ -143,8 +141,6 @@ def _worded(kind: object, body: bytes, place: str, message: str) -> tuple[str, s
         return f"{place}.{unknown[1]}", unknown_field([*known])
     if (missing := MISSING.fullmatch(message)) is not None:
         return f"{place}.{missing[1]}", "it is required"
-    if (checked := CHECKED.fullmatch(message)) is not None:
-        return f"{place}.{checked[1]}", checked[2]
     if INVALID_CHOICE.fullmatch(message) is not None:
         return place, f"it is one of: {', '.join(_choices_at(kind, place, body))}"
     tags = [str(each.__struct_config__.tag) for each in _structs(kind) if each.__struct_config__.tag]
@@ -228,35 +224,51 @@ def _make_whole(data: Any, steps: Sequence[str]) -> bool:
     return bool(whole)
 
 
-@cache
-def _checks(struct: type[RequestBody]) -> tuple[tuple[str, Callable[[str, Any], None]], ...]:
-    """The fields of a struct that have checks, and what runs them."""
-    return tuple(
-        (name, check)
-        for name, hint in get_type_hints(struct, include_extras=True).items()
-        for check in _checks_in(hint)
+def is_body(hint: object) -> bool:
+    """Whether a parameter of a route function with this hint is the body of the request."""
+    return is_struct(hint)
+
+
+def needs_checks(kind: object) -> bool:
+    """Whether a struct of this type, or one in its fields, has a field with a `Check`."""
+    return any(
+        any(_checks_in(hint)) or needs_checks(hint)
+        for struct in _structs(kind)
+        for hint in get_type_hints(struct, include_extras=True).values()
     )
 
 
-def _checks_in(hint: object) -> Iterator[Callable[[str, Any], None]]:
-    if get_origin(hint) is list:
-        for check in _checks_in(get_args(hint)[0]):
-            yield lambda name, items, check=check: _check_items(name, items, check)  # type: ignore[misc]
-        return
+def checked(value: T) -> T:
+    """The value of a body whose checks have passed; raises Problem 422 that names all that have not."""
+    if failed := [*_failed_checks(value, "body")]:
+        raise wrong_places(failed)
+    return value
+
+
+def _failed_checks(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    struct: Any = type(value)
+    for name, hint in _hints(struct).items():
+        field = getattr(value, name)
+        if isinstance(field, RequestBody):
+            yield from _failed_checks(field, f"{place}.{name}")
+        for is_list, check in _checks_in(hint) if field is not None and field is not UNSET else ():
+            items = [(f".{number}", item) for number, item in enumerate(field)] if is_list else [("", field)]
+            for index, item in items:
+                try:
+                    check.function(item)
+                except ValueError as error:
+                    yield f"{place}.{name}{index}", str(error)
+
+
+@cache
+def _hints(struct: Any) -> dict[str, Any]:
+    return get_type_hints(struct, include_extras=True)
+
+
+def _checks_in(hint: object, *, is_list: bool = False) -> Iterator[tuple[bool, Check]]:
+    """The checks of a type, and whether each is for the items of a list."""
     for part in get_args(hint):
         if isinstance(part, Check):
-            yield lambda name, value, check=part: _check_one(name, value, check)  # type: ignore[misc]
+            yield is_list, part
         else:
-            yield from _checks_in(part)
-
-
-def _check_one(name: str, value: Any, check: Check) -> None:
-    try:
-        check.function(value)
-    except ValueError as error:
-        raise ValueError(f"{name}: {error}") from error
-
-
-def _check_items(name: str, items: Any, check: Callable[[str, Any], None]) -> None:
-    for number, item in enumerate(items):
-        check(f"{name}.{number}", item)
+            yield from _checks_in(part, is_list=is_list or get_origin(hint) is list)

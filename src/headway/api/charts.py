@@ -9,7 +9,7 @@ from fastapi import Path, Request
 from starlette.responses import Response
 
 from headway.api.bodies import ResponseBody
-from headway.api.call import Here, Who, needs
+from headway.api.parameters import Here, Who, needs
 from headway.api.route import Router
 from headway.codec import Meta
 from headway.drawing import Drawings

@@ -1,18 +1,20 @@
-"""Connections that call routes themselves, without ASGI."""
+"""Connections that call routes themselves, without ASGI.
+
+It stays while `http_sqlite_vs_fastapi` is below 1.0 without it. Medians of 5 rounds on a machine with other
+load: 0.83 without it, 0.87 with it, in separate runs whose rounds differ by more than that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
 from starlette.responses import Response
+from starlette.types import Message
 
-from headway.api.app import Front
 from headway.api.call import Call
 from headway.api.connections import Connection
-from headway.api.requests import headers_of, require_json
-from headway.api.route import Route, failure
+from headway.api.route import Front, Route, whole
 
 LARGEST_DIRECT = 65_536
 LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
@@ -21,21 +23,11 @@ LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() f
 class Exchange:
     """A request that the connection answers itself, in the place of uvicorn's cycle."""
 
-    __slots__ = (
-        *("body", "call", "disconnected", "keep_alive", "more_body", "names", "raw_headers"),
-        *("response_complete", "route"),
-    )
+    __slots__ = ("body", "call", "disconnected", "keep_alive", "more_body", "response_complete", "route")
 
-    def __init__(
-        self,
-        call: Call,
-        route: Route,
-        names: Mapping[str, str],
-        *,
-        raw_headers: Sequence[tuple[bytes, bytes]],
-        keep_alive: bool,
-    ) -> None:
-        self.call, self.route, self.names, self.raw_headers = call, route, names, raw_headers
+    def __init__(self, front: Front, scope: dict[str, Any], *, keep_alive: bool) -> None:
+        self.call = Call(front.served, scope, self._receive)
+        self.route: Route | None = front.find(self.call)
         self.body, self.more_body, self.keep_alive = b"", True, keep_alive
         self.disconnected = self.response_complete = False
 
@@ -47,23 +39,15 @@ class Exchange:
     def set(self) -> None:
         """Nobody waits."""
 
-    async def answer(self) -> Response:
-        """The answer of the route."""
-        self.call.body = bytes(self.body)
-        try:
-            self.call.headers = headers_of(self.raw_headers)
-            require_json(self.call.headers, self.call.body)
-        except Exception as error:  # noqa: BLE001 - every error is answered with a problem
-            return failure(self.call, error)
-        return await self.route.answer(self.call, self.names)
+    async def _receive(self) -> Message:
+        return {"type": "http.request", "body": bytes(self.body), "more_body": False}
 
 
 class DirectConnection(Connection):
     """A connection that calls direct routes itself: one task and one write for each request.
 
-    A small request of the usual kind is answered here; any other goes through ASGI, to the same route. It
-    stands in for uvicorn's private cycle. `make bench SUITE=service` measures what that is worth: the figure
-    `http_sqlite_vs_fastapi`, which must not fall below 1.0.
+    A small POST is answered here; any other request goes through ASGI, to the same route. It stands in for
+    uvicorn's private cycle.
     """
 
     front: Front
@@ -90,23 +74,26 @@ class DirectConnection(Connection):
             return None
         if self.parser.should_upgrade() or self.parser.get_http_version() != "1.1":
             return None
-        if not getattr(self.cycle, "response_complete", True) or not self.front.is_direct:
+        if not getattr(self.cycle, "response_complete", True) or self.front.is_wrapped:
             return None
         length = dict(self.headers).get(b"content-length")
         if length is None or int(length) > min(LARGEST_DIRECT, self.front.limits.body) or b"?" in self.url:
             return None
-        path = self.url.decode("ascii", "replace")
-        if (found := self.front.direct.find(path)) is None:
-            return None
-        return Exchange(
-            Call(self.front.app, "POST", path, {}),
-            *found,
-            raw_headers=self.headers,
-            keep_alive=self.parser.should_keep_alive() and not self.keeper.draining,
-        )
+        scope = {
+            "type": "http",
+            "app": self.front.app,
+            "method": "POST",
+            "path": self.url.decode("ascii", "replace"),
+            "query_string": b"",
+            "headers": self.headers,
+        }
+        keep_alive = self.parser.should_keep_alive() and not self.keeper.draining
+        exchange = Exchange(self.front, scope, keep_alive=keep_alive)
+        return exchange if exchange.route is not None and exchange.route.is_direct else None
 
     async def _answer(self, exchange: Exchange) -> None:
-        response = await exchange.answer()
+        assert exchange.route is not None  # noqa: S101 - else it is no exchange
+        response = await whole(await exchange.route.answer(exchange.call), exchange.call)
         exchange.response_complete = True
         if exchange.disconnected or self.transport.is_closing():
             return

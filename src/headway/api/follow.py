@@ -14,7 +14,7 @@ from headway.api.problems import Problem
 from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
 from headway.errors import StoreError
-from headway.store.queries import EventQuery
+from headway.store.queries import EventQuery, Readable
 from headway.store.rows import Cursor
 
 PAGE = 100
@@ -36,6 +36,7 @@ class Wanted(NamedTuple):
     instance: str | None = None
     owner: str | None = None
     parent: str | None = None
+    readable: Readable | None = None
 
 
 class Page(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Request
 
 from headway.api.bodies import ResponseBody
-from headway.api.call import Here
+from headway.api.parameters import Here
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.codec import Meta

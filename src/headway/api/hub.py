@@ -6,13 +6,12 @@ import asyncio
 from contextlib import suppress
 from typing import NamedTuple
 
-from headway.api.access import Access, Caller
-from headway.api.call import require
+from headway.api.access import Access, Caller, readable_by, readable_row
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.follow import Feed, Reader, Wanted
 from headway.api.frames import Beat, Frames
 from headway.api.limits import LiveLimits, Slot, Streams
-from headway.api.problems import Problem, problem_of
+from headway.api.problems import Problem, lacks_scope, problem_of
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.tail import Tail
@@ -61,7 +60,8 @@ class Hub:
     async def admit(self, authorization: str | None) -> Caller:
         """Who has this credential and may read; raises Problem 401 and 403."""
         caller = await self._access.caller(authorization)
-        require(caller, SCOPE)
+        if not caller.may(SCOPE) and not caller.actor.own:
+            raise lacks_scope(SCOPE)
         return caller
 
     async def enter(
@@ -75,8 +75,7 @@ class Hub:
         caller = await self.admit(authorization)
         cipher = await self._ciphers.of(caller.tenant)
         cursor = None if after is None else cipher.cursor(after)
-        wanted = Wanted(caller.tenant, **properties)
-        await self._check(wanted)
+        wanted = await self._wanted(caller, Wanted(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
         slot = self._streams.take(caller)
         feed = self._feed(wanted, cipher)
         session = Session(authorization, caller.tenant)
@@ -142,16 +141,25 @@ class Hub:
             return None
         return None if caller.tenant == session.tenant else Problem("unauthenticated")
 
-    async def _check(self, wanted: Wanted) -> None:
-        """Raises UnknownInstanceError and UnknownChartError for what the tenant does not have."""
+    async def _wanted(self, caller: Caller, wanted: Wanted) -> Wanted:
+        """A subscription, limited to what the caller may read.
+
+        Raises UnknownInstanceError and UnknownChartError for what the tenant does not have.
+        """
         if self._stopping.is_set():
             raise _stopping()
         if wanted.chart is not None:
             self._engine.charts.newest(wanted.chart)
-        # Anybody may own something later.
         for instance in (wanted.instance, wanted.parent):
             if instance is not None:
-                await self._engine.row(wanted.tenant, instance)
+                await readable_row(self._engine, caller, instance)
+        if wanted.instance is not None:
+            return wanted
+        if caller.actor.own:
+            if wanted.owner not in {None, caller.actor.id}:
+                raise Problem("forbidden", "the credential reads only the events of its own instances")
+            return wanted._replace(owner=caller.actor.id)
+        return wanted._replace(readable=await readable_by(self._engine, caller))
 
     def _feed(self, wanted: Wanted, cipher: CursorCipher) -> Feed:
         if wanted not in self._feeds:

@@ -11,15 +11,16 @@ from typing import Any
 
 from starlette.responses import Response
 
-from headway.api.answers import Reply, json_response
-from headway.api.bodies import wrong
-from headway.api.call import Call
+from headway.api.call import Call, Reply, json_response
 from headway.api.problems import PROBLEM_JSON, Problem
-from headway.api.requests import KEY, REPLAYED, REQUEST_ID, request_key
 from headway.codec import Value, decode, encode, fingerprint
 from headway.engine.requests import Request
 from headway.errors import InputError
 
+REPLAYED = (b"idempotency-replayed", b"true")
+"""The header of a repeated answer."""
+REQUEST_ID = "http:"
+"""Prefix of the engine's request id of a request over HTTP."""
 LOWEST_ERROR, CONFLICT = 400, 409
 STORED_HEADERS = frozenset({"content-type", "location", "etag", "cache-control"})
 
@@ -70,17 +71,6 @@ def is_stored(response: Response) -> bool:
     return response.status_code < LOWEST_ERROR or response.status_code == CONFLICT
 
 
-def key_of(call: Call, *, in_body: bool) -> str | None:
-    """The idempotency key, from the header or from `request_id` in the body.
-
-    Raises Problem 422 for one that is not valid, and for two that differ.
-    """
-    named, own = request_key(call.headers), _body_key(call.body) if in_body else None
-    if named is not None and own not in {None, named}:
-        raise wrong("body.request_id", "it differs from the header Idempotency-Key")
-    return named if own is None else own
-
-
 def request_of(call: Call, key: str) -> Request:
     """The request that a call with a key is."""
     tenant = "" if call.caller is None else call.caller.tenant
@@ -99,12 +89,3 @@ def _canonical(body: bytes) -> bytes:
         return fingerprint(decode(object, body))
     except InputError:
         return body
-
-
-def _body_key(body: bytes) -> str | None:
-    """The `request_id` of a body; None for one that is not valid, which is for the route to refuse."""
-    try:
-        given = decode(dict[str, object], body).get("request_id") if body else None
-    except InputError:
-        return None
-    return given if isinstance(given, str) and KEY.fullmatch(given.encode()) else None

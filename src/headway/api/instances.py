@@ -10,10 +10,22 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.api.answers import JSON_HEADERS, Reply, json_response
+from headway.api.access import readable_by, readable_row
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
-from headway.api.call import PER_PAGE, Cipher, Cursor, ExpectedSeq, Here, Limit, RequestId, Who, Yes, needs
+from headway.api.call import JSON_HEADERS, Reply, json_response
 from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
+from headway.api.parameters import (
+    PER_PAGE,
+    Cipher,
+    Cursor,
+    ExpectedSeq,
+    Here,
+    Limit,
+    RequestId,
+    Who,
+    Yes,
+    needs,
+)
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.clock import time_text
@@ -127,9 +139,13 @@ class AllowedEvent(ResponseBody):
     """An event that the instance would accept now."""
 
     event: str
-    by: Annotated[tuple[str, ...], Meta(description="The roles that may send it; empty for anybody.")]
+    by: Annotated[tuple[str, ...], Meta(description="The roles that may send it.")]
+    people: Annotated[
+        tuple[str, ...],
+        Meta(description="The ids of people who may send it; if there are no roles either, anybody may."),
+    ]
     targets: tuple[str, ...]
-    yours: Annotated[bool, Meta(description="Whether the caller has one of the roles.")]
+    yours: Annotated[bool, Meta(description="Whether the caller may send it, by role or by name.")]
 
 
 class AllowedEvents(ResponseBody):
@@ -179,8 +195,8 @@ class Why(ResponseBody):
     undelivered: list[str]
 
 
-SENDS: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send")]}
-READS: dict[str, Any] = {"dependencies": [needs("read")]}
+SENDS: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("send", own=True)]}
+READS: dict[str, Any] = {"dependencies": [needs("read", own=True)]}
 
 
 @router.post("", operation_id="create_instance", status_code=CREATED, **SENDS)
@@ -236,11 +252,24 @@ async def list_instances(
     if chart is not None:
         node.engine.charts.newest(chart)
     after = None if cursor is None else await _known(node, caller, cursor)
+    readable = await readable_by(node.engine, caller)
+    if caller.actor.own:
+        if owner not in {None, caller.actor.id}:
+            return Instances(items=[], next=None)
+        owner = caller.actor.id
 
     async def read(count: int) -> Any:
         return await node.engine.list(
             InstanceQuery(
-                caller.tenant, chart, status, parent, owner=owner, ended=ended, after=after, limit=count
+                caller.tenant,
+                chart,
+                status,
+                parent,
+                owner=owner,
+                ended=ended,
+                readable=readable,
+                after=after,
+                limit=count,
             )
         )
 
@@ -251,7 +280,7 @@ async def list_instances(
 @router.get("/{instance}", operation_id="get_instance", response_model=Instance, **READS)
 async def get_instance(instance: Name, node: Here, caller: Who, request: Request) -> Response:
     """An instance with its states and its context; its `ETag` is its version."""
-    row = await node.engine.row(caller.tenant, instance)
+    row = await readable_row(node.engine, caller, instance)
     tag = {"ETag": f'"{row.seq}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=304, headers=tag)
@@ -266,17 +295,19 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
 @router.get("/{instance}/allowed", operation_id="get_allowed_events", **READS)
 async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
     """The events that some transition waits for now, whatever its conditions say."""
-    snapshot = await node.engine.get(caller.tenant, instance)
+    row = await readable_row(node.engine, caller, instance)
+    snapshot = decode(Snapshot, row.snapshot)
     chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
     active = () if snapshot.ended else chart.configuration(snapshot.states)
     items = [
         AllowedEvent(
             event=each.event,
             by=each.by,
+            people=each.people,
             targets=each.targets,
-            yours=not each.by or not caller.actor.roles.isdisjoint(each.by),
+            yours=each.is_for(caller.actor),
         )
-        for each in allowed_now(chart, active, snapshot.asks)
+        for each in allowed_now(chart, active, snapshot)
     ]
     return AllowedEvents(seq=snapshot.seq, items=items)
 
@@ -287,7 +318,7 @@ async def get_history(
 ) -> Lines:
     """What has happened to an instance: who did what and when, the oldest first."""
     after = position_of(HISTORY, cursor, cipher)
-    await node.engine.row(caller.tenant, instance)
+    await readable_row(node.engine, caller, instance)
 
     async def read(count: int) -> Any:
         return await node.engine.history(caller.tenant, instance, after=after, limit=count)
@@ -299,6 +330,7 @@ async def get_history(
 @router.get("/{instance}/why", operation_id="get_why", **READS)
 async def get_why(instance: Name, node: Here, caller: Who) -> Why:
     """What an instance waits for, who or what could move it, and what stands in the way."""
+    await readable_row(node.engine, caller, instance)
     explained = await node.engine.why(caller.tenant, instance)
     return Why(
         text=str(explained),
@@ -335,11 +367,14 @@ async def cancel_instance(
     return standing_reply(answer)
 
 
-def standing(answer: Answer) -> Standing:
-    """Where an instance stands after a call to the engine; raises Problem for a refusal."""
+def standing_reply(answer: Answer, status: int = 200) -> Reply:
+    """Where an instance stands after a call to the engine, with its `ETag`; a new one with its `Location`.
+
+    Raises Problem for a refusal.
+    """
     if isinstance(answer, Refusal):
         raise problem_of(answer)
-    return Standing(
+    shown = Standing(
         answer.instance,
         answer.chart,
         answer.version,
@@ -348,11 +383,6 @@ def standing(answer: Answer) -> Standing:
         answer.states,
         answer.ended,
     )
-
-
-def standing_reply(answer: Answer, status: int = 200) -> Reply:
-    """The same as a whole answer, with its `ETag`; of a new instance also with its `Location`."""
-    shown = standing(answer)
     headers = [*JSON_HEADERS, (b"etag", b'"%d"' % shown.seq)]
     if status == CREATED:
         headers.append((b"location", b"/v1/instances/" + quote(shown.id, safe="").encode()))

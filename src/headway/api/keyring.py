@@ -16,17 +16,19 @@ from headway.codec import replace
 from headway.engine.orders import HOUR
 from headway.engine.requests import Repeatable, run_command
 from headway.errors import InputError, StoreError, UnknownKeyError
-from headway.statechart.identity import require_id
+from headway.statechart.identity import require_id, require_role
 from headway.statechart.snapshot import Actor, Kind, is_reserved
-from headway.store.commands import AddKey, ChangeKey
 from headway.store.port import Store
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
+from headway.store.unit import AddKey, ChangeKey
 
 KEY = re.compile(r"hw_(?P<id>[0-9a-f]{16})_(?P<secret>[0-9a-f]{48})")
-Scope = Literal["read", "send", "work", "operate", "admin"]
+Scope = Literal["own", "read", "send", "work", "operate", "admin"]
 SCOPES: tuple[Scope, ...] = get_args(Scope)
 ADMIN: Scope = "admin"
+OWN: Scope = "own"
+"""For end users: see and send only what is theirs. It stands alone."""
 OVERLAP = "1h"
 LONGEST_TEXT = 200
 MOST_ROLES = 100
@@ -238,12 +240,14 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
         raise InputError(f"there is no scope {unknown[0]!r}; there are {', '.join(SCOPES)}")
     if not key.scopes:
         raise InputError("a key needs at least one scope")
+    if OWN in key.scopes and len(key.scopes) > 1:
+        raise InputError(f"the scope {OWN} stands alone: others would reach more than what is own")
     if key.kind not in get_args(Kind):
         raise InputError(f"an actor is one of {', '.join(get_args(Kind))}, not {key.kind!r}")
     require_id("the tenant of a key", key.tenant)
     require_id("the actor of a key", key.actor)
     for role in key.roles:
-        require_id("a role", role)
+        require_role(role)
     if len(key.roles) > MOST_ROLES:
         raise InputError(f"an actor has at most {MOST_ROLES} roles")
     if len(key.name) > LONGEST_TEXT:

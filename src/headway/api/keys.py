@@ -5,23 +5,14 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import Depends, Path
+from fastapi import Path
 
-from headway.api.access import Access
 from headway.api.bodies import NO_NUL, ActorId, Duration, RequestBody, ResponseBody
-from headway.api.call import (
-    PER_PAGE,
-    Call,
-    Called,
-    Cursor,
-    Limit,
-    Who,
-    access_of,
-    needs,
-)
+from headway.api.call import Call
 from headway.api.cursors import cursor_place, cursor_text, paged
 from headway.api.idempotency import secret_shown
 from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey, Scope
+from headway.api.parameters import PER_PAGE, Cursor, Door, Limit, Who, needs
 from headway.api.route import Router
 from headway.codec import Meta
 from headway.engine.requests import Repeatable
@@ -30,7 +21,6 @@ from headway.store.rows import KeyNoteRow, KeyRow
 
 router = Router(prefix="/v1/keys", tags=["keys"], dependencies=[needs("admin")])
 
-Door = Annotated[Access, Depends(access_of)]
 Id = Annotated[str, Path(description="The key's id: the part between `hw_` and its secret.", max_length=400)]
 
 
@@ -137,7 +127,7 @@ class Notes(ResponseBody):
 
 
 @router.post("", operation_id="make_key", status_code=201)
-async def make_key(body: NewKeyBody, caller: Who, access: Door, call: Called) -> KeyWithSecret:
+async def make_key(body: NewKeyBody, caller: Who, access: Door, call: Call) -> KeyWithSecret:
     """Make a key for the caller's tenant. Its text is in this answer and nowhere else."""
     actor = Actor(body.actor.id, body.actor.kind, frozenset(body.actor.roles))
     made = await access.keyring.make(
@@ -177,7 +167,7 @@ async def rotate_key(
     caller: Who,
     access: Door,
     *,
-    call: Called,
+    call: Call,
     body: RotationBody | None = None,
 ) -> KeyWithSecret:
     """Give a key a new secret. The old one stays valid for the overlap, so that no caller is cut off."""

@@ -14,14 +14,14 @@ from starlette.responses import Response
 from starlette.routing import WebSocketRoute
 from starlette.types import Message, Receive, Scope, Send
 
-from headway.api.call import needs
+from headway.api.call import require_single
 from headway.api.connections import ESTABLISHED
 from headway.api.follow import Give, Reader
 from headway.api.frames import Frame
 from headway.api.handshake import Handshakes, credential_of, hello_of, must_be_own_page
 from headway.api.hub import Hub
+from headway.api.parameters import needs
 from headway.api.problems import Problem, problem_of
-from headway.api.requests import headers_of
 from headway.api.route import Router
 from headway.codec import encode
 
@@ -66,7 +66,7 @@ def hub_of(app: Any) -> Hub:
 @router.get(
     "/v1/events",
     operation_id="follow_events",
-    dependencies=[needs("read")],
+    dependencies=[needs("read", own=True)],
     response_class=Response,
     responses={
         200: {
@@ -174,7 +174,7 @@ class Socket:
         """Hear the hello and give events; why the connection is to be closed, None when it is gone."""
         headers = Headers(scope=scope)
         try:
-            headers_of(scope["headers"])
+            require_single(name for name, _ in scope["headers"])
             must_be_own_page(headers, getattr(scope["app"].state, "origins", ()))
             handshakes: Handshakes = scope["app"].state.handshakes
             async with handshakes.waiting((scope.get("client") or ("",))[0], hub.limits.hello):

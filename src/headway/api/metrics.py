@@ -9,9 +9,8 @@ from fastapi import Header, Request
 from starlette.responses import Response
 
 from headway.api.access import Access
-from headway.api.app import Front
-from headway.api.call import require
-from headway.api.route import Router
+from headway.api.problems import lacks_scope
+from headway.api.route import Front, Router
 from headway.telemetry.metrics import CONTENT_TYPE, Metrics, ProcessMetric
 
 router = Router(tags=["health"])
@@ -33,7 +32,8 @@ async def metrics(request: Request, authorization: Bearer = None) -> Response:
         return Response(await shown.text(), media_type=CONTENT_TYPE)
     access: Access = request.app.state.access
     caller = await access.caller(authorization)
-    require(caller, "operate")
+    if not caller.may("operate"):
+        raise lacks_scope("operate")
     return Response(await shown.text(caller.tenant), media_type=CONTENT_TYPE)
 
 

@@ -9,10 +9,10 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import iter_route_contexts
 
+from headway.api.call import KEY, TAG
 from headway.api.examples import EXAMPLES, LINKS
 from headway.api.problem_kinds import KINDS
 from headway.api.problems import PROBLEM_JSON
-from headway.api.requests import KEY, TAG
 from headway.api.route import Route
 from headway.codec import json_schemas
 
@@ -71,10 +71,9 @@ def describe_structs(app: FastAPI, document: Document) -> Document:
         for context in iter_route_contexts(app.routes)
         if isinstance(context.original_route, Route)
     }
-    functions = {name: route.function for name, route in routes.items()}
     kinds = {
         (name, what): kind
-        for name, each in functions.items()
+        for name, each in routes.items()
         for what, kind in (("body", each.body), ("answer", each.answers))
         if kind is not None
     }
@@ -85,7 +84,7 @@ def describe_structs(app: FastAPI, document: Document) -> Document:
             name = operation.get("operationId", "")
             if (name, "body") in schemas:
                 content = {"application/json": {"schema": schemas[name, "body"]}}
-                operation["requestBody"] = {"required": functions[name].needs_body, "content": content}
+                operation["requestBody"] = {"required": routes[name].needs_body, "content": content}
             if (name, "answer") in schemas:
                 status = str(routes[name].status_code or 200)
                 content = {"application/json": {"schema": schemas[name, "answer"]}}

@@ -300,6 +300,12 @@ KINDS: dict[str, Kind] = {
         "The transition is for other roles, or not for agents. `allowed` names the roles.",
         "Somebody with one of the roles must send it.",
     ),
+    "owner": Kind(
+        403,
+        "Only for oneself",
+        "The credential reaches only what belongs to its actor, and the instance would be another's.",
+        "Create it for the actor of the credential, or use a credential without the scope `own`.",
+    ),
     "duty": Kind(
         403,
         "Separation of duties",

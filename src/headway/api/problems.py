@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from starlette.exceptions import HTTPException
+
 from headway import errors
 from headway.api.problem_kinds import KINDS
 from headway.codec import encode
@@ -68,12 +70,26 @@ SILENT = frozenset({"internal", "key_reused"})
 """What is told without its text, which may hold what the caller must not see."""
 
 
+HTTP_CODES = {
+    401: "unauthenticated",
+    403: "forbidden",
+    404: "not_found",
+    405: "method",
+    413: "too_large",
+    415: "media_type",
+    503: "unavailable",
+}
+"""The codes of errors that Starlette, or a route of a lifecycle, raises by their status."""
+
+
 def problem_of(error: BaseException | Refusal) -> Problem:
     """The problem that tells of an error, or of an event that the chart refused."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, Refusal):
         return _refused(error)
+    if isinstance(error, HTTPException):
+        return Problem(HTTP_CODES.get(error.status_code, "malformed"))
     code = next((CODES[kind] for kind in type(error).__mro__ if kind in CODES), "internal")
     return Problem(code, "" if code in SILENT else str(error), headers=_headers(code), **_extra(error))
 
@@ -108,6 +124,11 @@ def _extra(error: BaseException) -> dict[str, Any]:
     if isinstance(error, errors.StoreUnavailableError):
         return {"maybe_committed": error.maybe_committed}
     return {}
+
+
+def lacks_scope(scope: str) -> Problem:
+    """The problem of a caller without a scope."""
+    return Problem("forbidden", f"this needs a credential with the scope {scope}", scope=scope)
 
 
 PAUSE = 10.0

@@ -1,204 +1,331 @@
-"""`Route`: the one way of a request: caller, scope, body, function, answer, problems and repeats."""
+"""`Route`: the one way of a request: body, caller, scope, parameters, function, answer, problems, repeats."""
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from datetime import timedelta
-from functools import partial
-from typing import Annotated, Any, get_args, get_type_hints
+from functools import cached_property, partial
+from operator import attrgetter
+from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, FastAPI, params
-from fastapi.dependencies.utils import get_flat_params
-from fastapi.exceptions import RequestValidationError
-from fastapi.routing import APIRoute, iter_route_contexts
+from fastapi import APIRouter, FastAPI, params
+from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
 from pydantic import TypeAdapter, ValidationError
-from starlette.exceptions import HTTPException
-from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, compile_path
+from starlette.requests import HTTPConnection
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
 
-from headway.api.answers import NO_STORE, Reply, json_response, problem_response
-from headway.api.bodies import parsed, wrong
-from headway.api.call import (
-    Call,
-    Called,
-    access_of,
-    are_known,
-    call_of,
-    caller_of,
-    decoded_name,
-    decoded_path,
-    expected_seq_of,
-    keyed_request_of,
-    needed_scopes,
-    node_of,
-    request_id_of,
-    require,
-)
-from headway.api.idempotency import is_stored, key_of, repeated, request_of, stored_text
-from headway.api.problems import FAILURES, Problem, problem_of
-from headway.api.requests import REPLAYED
-from headway.codec import is_struct
+from headway.api.bodies import checked, decoded_again, is_body, needs_checks, wrong, wrong_places
+from headway.api.call import NO_STORE, Call, Reply, Served, json_response, problem_response
+from headway.api.idempotency import REPLAYED, REQUEST_ID, is_stored, repeated, request_of, stored_text
+from headway.api.limits import Limits
+from headway.api.parameters import Needs
+from headway.api.problems import FAILURES, Problem, lacks_scope, problem_of
+from headway.codec import decode, is_struct
 from headway.engine.orders import DAY, HOUR
 from headway.engine.requests import RepeatedError, noting_replays, store_answer
 from headway.errors import InputError, RequestReusedError
 
 CREATED, LOWEST_ERROR = 201, 400
-Run = Callable[[], Awaitable[Response]]
-GIVEN: Mapping[object, Callable[[Call], Any]] = {
-    access_of: access_of,
-    call_of: lambda call: call,
-    caller_of: lambda call: call.caller,
-    expected_seq_of: expected_seq_of,
-    keyed_request_of: keyed_request_of,
-    node_of: node_of,
-    request_id_of: request_id_of,
+NUL = "\x00"
+MISSING = inspect.Parameter.empty
+STREAMS = (StreamingResponse, FileResponse)
+
+
+class Input(NamedTuple):
+    """A parameter in the path, the query or a header: its validator, and its default."""
+
+    place: str
+    alias: str
+    validate: Callable[[Any], Any]
+    default: Any
+    is_list: bool
+
+
+SOURCES: Mapping[str, Callable[[Call], Any]] = {
+    "path": attrgetter("names"),
+    "query": attrgetter("query_values"),
+    "header": attrgetter("header_values"),
 }
-"""The dependencies that a route can take from a call by itself."""
+MARKS: tuple[tuple[type[params.Param], str], ...] = (
+    (params.Path, "path"),
+    (params.Query, "query"),
+    (params.Header, "header"),
+)
 
 
-class Function:
-    """A route's function: where its parameters come from, the types of its body and its answer."""
+class Parameters:
+    """Where the parameters of a function come from; found once, when its route is made."""
 
-    def __init__(self, function: Callable[..., Awaitable[Any]], answers: object, status: int) -> None:
-        self._function, self._status = function, status
-        hints = get_type_hints(function, include_extras=True)
-        returned = hints.pop("return", None)
-        self.answers = answers if answers is not None else returned if is_struct(returned) else None
-        self._parameters = inspect.signature(function).parameters
-        self._hints = hints
-        self._body = next((name for name, hint in hints.items() if _is_body(hint)), None)
-        self.body = None if self._body is None else hints[self._body]
-        self.needs_body = self._body is not None and self._default(self._body) is inspect.Parameter.empty
-        self._names: list[tuple[str, TypeAdapter[Any]]] = []
-        self._given: list[tuple[str, Callable[[Call], Any]]] = []
-        taken = [self._takes(name) for name in hints]
-        self.is_direct = all(taken)
-        self.takes_caller = any(take is GIVEN[caller_of] for _, take in self._given)
+    def __init__(self, function: Callable[..., Any], path: str) -> None:
+        """`path` is the path of the route; a parameter that it does not name is one of the query."""
+        self.function, self._path = function, path
+        hints = get_type_hints(_signed(function), include_extras=True)
+        self.returns = hints.pop("return", None)
+        self._given = inspect.signature(function).parameters
+        self.inputs: dict[str, Input] = {}
+        self.taken: dict[str, Callable[[Call], Any]] = {}
+        self.nested: dict[str, Parameters] = {}
+        self.body: str | None = None
+        self.kinds: dict[str, Any] = {}
+        for name, hint in hints.items():
+            if name in self._given:
+                self._add(name, hint)
 
     @property
-    def fields(self) -> Iterator[str]:
-        """The names of the body's fields."""
-        for kind in (self.body, *get_args(self.body)):
-            yield from getattr(kind, "__struct_fields__", ())
+    def attributes(self) -> Iterator[str]:
+        """The attributes of the call that the function and its dependencies take."""
+        for take in self.taken.values():
+            if isinstance(take, attrgetter):
+                yield take.__reduce__()[1][0]  # the name it was made with
+        for each in self.nested.values():
+            yield from each.attributes
 
-    def decoded(self, call: Called) -> Any:
-        """The body of a call; raises Problem 400 and 422."""
-        if not call.body and not self.needs_body and self._body is not None:
-            return self._default(self._body)
-        return parsed(self.body, call.body)
+    @property
+    def documented(self) -> Iterator[inspect.Parameter]:
+        """The inputs of the function and of its dependencies, as FastAPI describes them."""
+        for name in self.inputs:
+            yield self._given[name].replace(annotation=self.kinds[name], kind=inspect.Parameter.KEYWORD_ONLY)
+        for each in self.nested.values():
+            yield from each.documented
 
-    def endpoint(self) -> Callable[..., Awaitable[Response]]:
-        """The function as FastAPI calls it: with the body as a dependency, and with a whole answer."""
+    @property
+    def query(self) -> Iterator[tuple[str, bool]]:
+        """The parameters of the query: name, and whether it may come several times."""
+        yield from ((each.alias, each.is_list) for each in self.inputs.values() if each.place == "query")
+        for nested in self.nested.values():
+            yield from nested.query
 
-        async def call(**given: Any) -> Response:
-            return self._answer(await self._function(**given))
+    @property
+    def body_default(self) -> Any:
+        """What the function gets without a body; MISSING if it needs one."""
+        return None if self.body is None else self._given[self.body].default
 
-        call.__name__, call.__doc__ = self._function.__name__, self._function.__doc__
-        call.__module__ = self._function.__module__
-        own = [self._parameter(each) for each in self._parameters.values()]
-        call.__signature__ = inspect.Signature(own)  # type: ignore[attr-defined]  # as inspect reads it
-        return call
+    async def values(self, call: Call) -> dict[str, Any]:
+        """The arguments of the function, without its body; raises Problem 404 and 422."""
+        values, errors = {}, []
+        for name, take in self.taken.items():
+            values[name] = take(call)
+        for name, (place, alias, validate, default, is_list) in self.inputs.items():
+            source = SOURCES[place](call)
+            text = source.getlist(alias) or None if is_list else source.get(alias)
+            if text is None:
+                values[name] = default
+                if default is MISSING:
+                    errors.append((f"{place}.{alias}", "it is required"))
+                continue
+            try:
+                values[name] = validate(decoded_name(text) if place == "path" and "%" in text else text)
+            except ValidationError as error:
+                errors += [(f"{place}.{alias}", str(each["msg"])) for each in error.errors()]
+        if errors:
+            raise wrong_places(errors)
+        for name, each in self.nested.items():
+            values[name] = await each.run(call)
+        return values
 
-    async def run(self, call: Call, names: Mapping[str, str]) -> Response:
-        """Call the function with what it takes from a call, and from its path; without FastAPI."""
-        given = {name: take(call) for name, take in self._given}
-        for name, kind in self._names:
-            text = names[name]
-            given[name] = _checked(kind, name, decoded_name(text))
-        if self._body is not None:
-            given[self._body] = self.decoded(call)
-        return self._answer(await self._function(**given))
+    async def run(self, call: Call) -> Any:
+        """The result of a dependency."""
+        result = self.function(**await self.values(call))
+        return await result if inspect.isawaitable(result) else result
 
-    def _answer(self, answer: Any) -> Response:
-        return answer if isinstance(answer, Response) else json_response(answer, self._status)
+    def _add(self, name: str, hint: Any) -> None:
+        marks = get_args(hint)[1:] if get_origin(hint) is Annotated else ()
+        depends = next((mark.dependency for mark in marks if isinstance(mark, params.Depends)), None)
+        kind = get_args(hint)[0] if marks else hint
+        self.kinds[name] = hint
+        if isinstance(depends, attrgetter):
+            self.taken[name] = depends
+        elif depends is not None:
+            self.nested[name] = Parameters(depends, self._path)
+        elif kind is Call:
+            self.taken[name] = _itself
+        elif isinstance(kind, type) and issubclass(kind, HTTPConnection):
+            self.taken[name] = attrgetter("request")
+        elif is_body(hint):
+            self.body = name
+        else:
+            self._add_input(name, hint, marks)
 
-    def _takes(self, name: str) -> bool:
-        """Whether a parameter can be taken from a call; it is noted how."""
-        hint = self._hints[name]
-        if name == self._body:
-            return True
-        marks = get_args(hint)[1:]
-        if any(isinstance(mark, params.Path) for mark in marks):
-            self._names.append((name, TypeAdapter(hint)))
-            return True
-        found = next((mark.dependency for mark in marks if isinstance(mark, params.Depends)), None)
-        if found in GIVEN:
-            self._given.append((name, GIVEN[found]))
-        return found in GIVEN
+    def _add_input(self, name: str, hint: Any, marks: tuple[Any, ...]) -> None:
+        usual = "path" if f"{{{name}}}" in self._path else "query"
+        mark = next((mark for mark in marks if isinstance(mark, params.Param)), None)
+        place = next((place for kind, place in MARKS if isinstance(mark, kind)), usual)
+        alias = getattr(mark, "alias", None) or (name.replace("_", "-") if place == "header" else name)
+        is_list = place == "query" and "list[" in str(hint)
+        self.inputs[name] = Input(
+            place,
+            alias.lower() if place == "header" else alias,
+            TypeAdapter(hint).validator.validate_python,
+            self._given[name].default,
+            is_list,
+        )
 
-    def _parameter(self, parameter: inspect.Parameter) -> inspect.Parameter:
-        hint = self._hints[parameter.name]
-        changed = parameter.replace(annotation=hint, kind=inspect.Parameter.KEYWORD_ONLY)
-        if parameter.name != self._body:
-            return changed
-        body = Annotated[Any, Depends(self.decoded)]
-        return changed.replace(annotation=body, default=inspect.Parameter.empty)
 
-    def _default(self, name: str) -> Any:
-        return self._parameters[name].default
+def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that has the hints: an object that can be called has them in its method."""
+    return function if inspect.isroutine(function) else type(function).__call__
+
+
+def _itself(call: Call) -> Call:
+    return call
+
+
+def decoded_name(text: str) -> str:
+    """A name out of a path, percent-decoded once, so that it may hold a slash; raises Problem 404."""
+    try:
+        name = unquote(text, errors="strict")
+    except UnicodeDecodeError:
+        name = NUL
+    if NUL in name:
+        raise Problem("not_found", "no name can be written like this one")
+    return name
+
+
+def require_known_query(call: Call, known: Mapping[str, bool]) -> None:
+    """Raises Problem 422 for a parameter of the query that is unknown, or that comes twice.
+
+    `known` says of each parameter whether it may come several times.
+    """
+    seen = set()
+    for name, _ in call.query_values.multi_items():
+        if name not in known:
+            there_are = ", ".join(known) or "none"
+            raise wrong(f"query.{name}", f"there is no such parameter; there are: {there_are}")
+        if name in seen and not known[name]:
+            raise wrong(f"query.{name}", "it comes twice")
+        seen.add(name)
 
 
 class Route(APIRoute):
-    """A route of the service.
+    """A route of the service: a function whose body and answer may be structs.
 
     A POST route whose function takes `RequestId` makes one call to the engine, which stores the answer for
     the idempotency key. The answer of any other POST route is stored by the route, unless the function has
-    stored it in the transaction of its effect (see `headway.engine.requests`).
+    stored it in the transaction of its effect (see `headway.engine.requests`). A route that is declared to
+    stream its answer accepts no idempotency key: a stream is not stored.
     """
 
     def __init__(self, path: str, endpoint: Callable[..., Any], **options: Any) -> None:
-        """As FastAPI's `APIRoute`; the body and the answer may be structs."""
+        """As FastAPI's `APIRoute`, which matches no path and calls no function here: it describes them."""
+        self.parameters = parameters = Parameters(endpoint, path)
+        self.body: Any = None if parameters.body is None else parameters.kinds[parameters.body]
+        self.needs_body = parameters.body_default is MISSING
         model = options.get("response_model")
-        answers = model if is_struct(model) else None
-        self.function = Function(endpoint, answers, options.get("status_code") or 200)
-        if self.function.answers is not None:
+        self.answers = next((kind for kind in (model, parameters.returns) if is_struct(kind)), None)
+        if self.answers is not None:
             options["response_model"] = None
-        super().__init__(path, self.function.endpoint(), **options)
+        self._status = options.get("status_code") or 200
+        self._has_checks = self.body is not None and needs_checks(self.body)
+        self._is_stream = any(
+            _is_stream(kind) for kind in (options.get("response_class"), parameters.returns)
+        )
+        self._has_body_key = any(
+            "request_id" in getattr(kind, "__struct_fields__", ())
+            for kind in (self.body, *get_args(self.body))
+        )
+        self._is_engine_call = "request_id" in parameters.attributes
+        self._takes_request = "request" in parameters.attributes
+        self._query = dict(parameters.query)
+        self.places: list[tuple[str, int]] = []
+        self.scopes: tuple[Needs, ...] = ()
+        self.before: list[Parameters] = []
+        self.needs_caller = False
+        super().__init__(path, _described(parameters), **options)
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """What answers a request that the application routes here."""
-        run = super().get_route_handler()
-        self.scopes = needed_scopes(self.dependencies)
-        self.is_engine_call = any(each.call is request_id_of for each in self.dependant.dependencies)
-        self.has_body_key = "request_id" in self.function.fields
+    def bound(self, context: RouteContext) -> Route:
+        """The route as an application has it: with the dependencies of the routers that include it."""
+        route = copy(self)
+        route.path = str(context.path)
+        segments = enumerate(route.path.split("/"))
+        route.places = [(each.strip("{}"), place) for place, each in segments if each.startswith("{")]
+        needed = [each.dependency for each in context.dependencies]
+        route.scopes = tuple(each for each in needed if isinstance(each, Needs))
+        route.before = [
+            Parameters(each, self.path) for each in needed if each and not isinstance(each, Needs)
+        ]
+        taken = {name for each in (self.parameters, *route.before) for name in each.attributes}
+        route.needs_caller = bool(route.scopes) or not taken.isdisjoint({"caller", "keyed"})
+        return route
 
-        async def handle(request: Request) -> Response:
-            return await self._answer(call_of(request), partial(run, request))
+    @property
+    def is_direct(self) -> bool:
+        """Whether the function takes no more than a `Call` holds, and may be called without ASGI."""
+        return not (self._is_stream or self.before or self.parameters.nested or self._takes_request)
 
-        return handle
-
-    async def answer(self, call: Call, names: Mapping[str, str]) -> Response:
-        """The answer to a call whose path has these names; only for a function that `is_direct`."""
-        return await self._answer(call, partial(self.function.run, call, names))
-
-    async def _answer(self, call: Call, run: Run) -> Response:
-        """The answer to a call; `run` calls the function."""
+    async def answer(self, call: Call) -> Response:
+        """The answer to a call; every error is answered with a problem."""
         try:
-            if self.scopes or self.function.takes_caller or _has_key(call):
-                caller = await call.find_caller()
-                for scope in self.scopes:
-                    require(caller, scope)
-                if call.method == "POST":
-                    call.key = key_of(call, in_body=self.has_body_key)
-            if call.key is None:
-                return _uncached(await run())
-            if self.is_engine_call:
-                return await _replayable(call, run)
-            return await self._once(call, call.key, run)
+            await call.read()
+            key = await self._find_caller(call)
+            if call.query:
+                require_known_query(call, self._query)
+            if key is None:
+                return await self._run(call)
+            return await (self._send(call, key) if self._is_engine_call else self._once(call, key))
         except Exception as error:  # noqa: BLE001 - every error is answered with a problem
             return failure(call, error)
 
-    async def _once(self, call: Call, key: str, run: Run) -> Response:
+    async def _find_caller(self, call: Call) -> str | None:
+        """Find the caller and check the scopes; the idempotency key. Raises Problem 401, 403, 422 and 429."""
+        headers, is_post = call.headers, call.method == "POST"
+        given = headers.get(b"authorization")
+        if not self.needs_caller and (not is_post or given is None or b"idempotency-key" not in headers):
+            return None
+        caller = call.caller = await call.access.caller(None if given is None else given.decode("latin-1"))
+        for needed in self.scopes:
+            if needed.accepted.isdisjoint(caller.scopes):
+                raise lacks_scope(needed.scope)
+        if not is_post or not (self._has_body_key or b"idempotency-key" in headers):
+            return None
+        if self._is_stream:
+            raise wrong("header.Idempotency-Key", "this route streams its answer, which is not stored")
+        return call.key(in_body=self._has_body_key)
+
+    async def _run(self, call: Call) -> Response:
+        """Call the function with what it takes from the call; raises Problem 400, 404 and 422."""
+        for each in self.before:
+            await each.run(call)
+        parameters, kind = self.parameters, self.body
+        values = await parameters.values(call)
+        if parameters.body is not None and (call.body or self.needs_body):
+            try:
+                value = decode(kind, call.body)
+            except InputError as error:
+                value = decoded_again(kind, call.body, error)
+            values[parameters.body] = checked(value) if self._has_checks else value
+        answer = await parameters.function(**values)
+        if not isinstance(answer, Response):
+            return json_response(answer, self._status)
+        if type(answer) is not Reply and all(name != b"cache-control" for name, _ in answer.raw_headers):
+            answer.raw_headers.append(NO_STORE)
+        return answer
+
+    async def _send(self, call: Call, key: str) -> Response:
+        """Call the engine, which has the key; mark the answer if it was stored before."""
+        call.request_id = REQUEST_ID + key
+        with noting_replays() as replay:
+            try:
+                response = await self._run(call)
+            except Exception as error:  # noqa: BLE001 - as above
+                response = failure(call, error)
+        if replay.happened:
+            response.raw_headers.append(REPLAYED)
+        return response
+
+    async def _once(self, call: Call, key: str) -> Response:
         """Answer a request once; a repeat gets the stored answer, and counts as a stream while it waits."""
         call.keyed, engine = request_of(call, key), call.node.engine
         waiting = partial(call.app.state.streams.take, call.caller)
         async with engine.requests.turn(call.keyed, waiting) as stored:
             if stored is not None:
                 return repeated(stored)
-            response = await _first(call, run)
+            response = await whole(await self._first(call), call)
             if call.keyed.answer is None and is_stored(response):
                 with suppress(RequestReusedError):  # another request had the key meanwhile; this one is done
                     lasts = self._lasts(response.status_code)
@@ -206,6 +333,14 @@ class Route(APIRoute):
             if call.keyed.answer is not None and call.keyed.is_repeat:
                 return repeated(call.keyed.answer)
             return response
+
+    async def _first(self, call: Call) -> Response:
+        try:
+            return await self._run(call)
+        except RepeatedError:
+            return Response()  # another process has carried it out: the stored answer counts
+        except Exception as error:  # noqa: BLE001 - as above
+            return failure(call, error)
 
     def _lasts(self, status: int) -> timedelta:
         """How long an answer is stored: longer if the request made something new."""
@@ -221,169 +356,121 @@ class Router(APIRouter):
         super().__init__(route_class=Route, **options)
 
 
-class DirectRoutes:
-    """The POST routes that can be called without the application, by the segments of their paths."""
+class Front:
+    """The service as an ASGI application: finds the route of a request in a table, and sends its answer.
 
-    def __init__(self, routes: Sequence[BaseRoute]) -> None:
-        self._routes: dict[tuple[str, ...], tuple[Route, list[str]]] = {}
-        self._masks: dict[int, dict[tuple[int, ...], None]] = {}
-        for context in iter_route_contexts(routes):
-            route = context.original_route
-            if (
-                isinstance(route, Route)
-                and route.function.is_direct
-                and "POST" in (route.methods or ())
-                and are_known(context.dependencies, {decoded_path, known_query})
-            ):
-                self._add(route, str(context.path).split("/"))
+    FastAPI's application behind it has what is no `Route`: WebSockets, the OpenAPI document, and the answers
+    to requests that no route is for.
+    """
 
-    def find(self, path: str) -> tuple[Route, Mapping[str, str]] | None:
-        """The route of a path, with the names in the path as they were sent."""
-        segments = path.split("/")
-        for mask in self._masks.get(len(segments), ()):
-            names = [segments[place] for place in mask]
+    def __init__(self, app: FastAPI, limits: Limits) -> None:
+        self.app, self.limits = app, limits
+        self.served = Served(app, app.state.node, app.state.access, limits.body)
+        self._serve_http: Callable[[Scope, Receive, Send], Any] = self._serve
+        app.state.stopping = asyncio.Event()
+
+    def stop(self) -> None:
+        """Be no longer ready, and let streams end: `state.stopping` tells them."""
+        self.app.state.stopping.set()
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether a middleware sees every request."""
+        return self._serve_http != self._serve
+
+    def wrap(self, middleware: Callable[..., Any], **options: Any) -> None:
+        """Let an ASGI middleware see every request."""
+        self._serve_http = middleware(self._serve_http, **options)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request, or one connection of another kind."""
+        if scope["type"] != "lifespan":
+            # Names are decoded after the path was taken apart: a name may hold a slash.
+            scope["path"] = scope["raw_path"].decode("ascii", "replace")
+        serve = self._serve_http if scope["type"] == "http" else self.app
+        await serve(scope, receive, send)
+
+    @cached_property
+    def routes(self) -> Mapping[str, Mapping[int, Mapping[tuple[int, ...], Mapping[tuple[str, ...], Route]]]]:
+        """The routes by method, length of the path, places of the parameters, and segments of the path."""
+        table: dict[str, dict[int, dict[tuple[int, ...], dict[tuple[str, ...], Route]]]] = {}
+        for context in iter_route_contexts(self.app.routes):
+            if not isinstance(context.original_route, Route):
+                continue
+            route = context.original_route.bound(context)
+            path = route.path.split("/")
+            mask = tuple(place for _, place in route.places)
+            fixed = tuple("{}" if place in mask else each for place, each in enumerate(path))
+            for method in context.methods or ():
+                masks = table.setdefault(method, {}).setdefault(len(path), {})
+                masks.setdefault(mask, {}).setdefault(fixed, route)
+        return table
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self.app
+        call = Call(self.served, scope, receive)
+        route = self.find(call)
+        if route is None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"] = route
+        await (await route.answer(call))(scope, receive, send)
+
+    def find(self, call: Call) -> Route | None:
+        """The route of a call, which gets the names in its path."""
+        segments = call.path.split("/")
+        for mask, routes in self.routes.get(call.method, {}).get(len(segments), {}).items():
+            fixed = segments.copy()
             for place in mask:
-                segments[place] = "{}"
-            found = self._routes.get(tuple(segments))
-            if found is not None:
-                route, own = found
-                return (route, dict(zip(own, names, strict=True))) if all(names) else None
-            for place, name in zip(mask, names, strict=True):
-                segments[place] = name
+                fixed[place] = "{}"
+            if (route := routes.get(tuple(fixed))) is not None:
+                for name, place in route.places:
+                    call.names[name] = segments[place]
+                return route if all(call.names.values()) else None
         return None
-
-    def _add(self, route: Route, segments: list[str]) -> None:
-        mask = tuple(place for place, each in enumerate(segments) if each.startswith("{"))
-        self._masks.setdefault(len(segments), {})[mask] = None
-        own = [segments[place].strip("{}").partition(":")[0] for place in mask]
-        path = tuple("{}" if place in mask else each for place, each in enumerate(segments))
-        self._routes.setdefault(path, (route, own))
-
-
-def _is_body(hint: object) -> bool:
-    return is_struct(hint) and not any(isinstance(mark, params.Depends) for mark in get_args(hint))
-
-
-async def _replayable(call: Call, run: Run) -> Response:
-    """Call the engine, which has the key; mark the answer if it was stored before."""
-    with noting_replays() as replay:
-        try:
-            response = _uncached(await run())
-        except Exception as error:  # noqa: BLE001 - as above
-            response = failure(call, error)
-    if replay.happened:
-        response.raw_headers.append(REPLAYED)
-    return response
-
-
-async def _first(call: Call, run: Run) -> Response:
-    try:
-        return _uncached(await run())
-    except RepeatedError:
-        return Response()  # another process has carried it out: the stored answer counts
-    except Exception as error:  # noqa: BLE001 - as above
-        return failure(call, error)
 
 
 def failure(call: Call, error: Exception) -> Response:
     """The answer to a call that has failed."""
-    if isinstance(error, RequestValidationError):
-        return problem_response(_invalid(error.errors()), call.path)
-    if isinstance(error, HTTPException):
-        return problem_response(http_problem(error, call.app, call.path), call.path)
     problem = problem_of(error)
     FAILURES.tell(error, problem, f"{call.method} {call.path}")
     return problem_response(problem, call.path)
 
 
-NOT_ALLOWED = 405
-HTTP_CODES = {
-    401: "unauthenticated",
-    403: "forbidden",
-    404: "not_found",
-    NOT_ALLOWED: "method",
-    413: "too_large",
-    415: "media_type",
-    503: "unavailable",
-}
+async def whole(response: Response, call: Call) -> Response:
+    """An answer that can be stored: one that is sent in parts is collected."""
+    if hasattr(response, "body"):
+        return response
+    parts: list[bytes] = []
+
+    async def collect(message: Message) -> None:
+        parts.append(message.get("body", b""))
+
+    await response(call.scope, call.request.receive, collect)
+    headers = [header for header in response.raw_headers if header[0] != b"content-length"]
+    return Reply(response.status_code, b"".join(parts), headers)
 
 
-def http_problem(error: Exception, app: FastAPI, path: str) -> Problem:
-    """The problem of an error that Starlette or a route of a lifecycle raises by its status."""
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    headers = {"Allow": ", ".join(allowed_methods(app, path))} if status == NOT_ALLOWED else {}
-    return Problem(HTTP_CODES.get(status, "malformed"), headers=headers)
+def _is_stream(kind: object) -> bool:
+    return isinstance(kind, type) and issubclass(kind, STREAMS)
 
 
-def _invalid(found: Sequence[Mapping[str, Any]]) -> Problem:
-    """The problem that names each place in path, query or headers that FastAPI has refused."""
-    places = [(".".join(map(str, each["loc"])), _message(each)) for each in found]
-    errors = [{"place": place, "message": message} for place, message in places]
-    return Problem("invalid", "; ".join(f"{place}: {message}" for place, message in places), errors=errors)
+def _described(parameters: Parameters) -> Callable[..., Any]:
+    """A function as FastAPI describes it: with the inputs of its path, its query and its headers."""
 
+    async def described() -> None:
+        """Never called."""
 
-def _message(found: Mapping[str, Any]) -> str:
-    return "it is required" if found["type"] == "missing" else str(found["msg"])
-
-
-def _checked(kind: TypeAdapter[Any], name: str, text: str) -> Any:
-    try:
-        return kind.validate_python(text)
-    except ValidationError as error:
-        raise wrong(f"path.{name}", str(error.errors()[0]["msg"])) from error
-
-
-def _uncached(response: Response) -> Response:
-    """An answer that nobody caches, unless it says otherwise; a `Reply` says so already."""
-    if not isinstance(response, Reply) and all(name != b"cache-control" for name, _ in response.raw_headers):
-        response.raw_headers.append(NO_STORE)
-    return response
-
-
-def _has_key(call: Call) -> bool:
-    return call.method == "POST" and {b"idempotency-key", b"authorization"} <= call.headers.keys()
+    function = parameters.function
+    described.__name__, described.__doc__ = function.__name__, function.__doc__
+    described.__module__ = function.__module__
+    described.__signature__ = inspect.Signature([*parameters.documented])  # type: ignore[attr-defined]
+    return described
 
 
 def require_routes(app: FastAPI) -> None:
-    """Raises InputError for a route that is not a `Route`, which has its own ways with errors and repeats."""
+    """Raises InputError for a route that is not a `Route`, which handles errors and repeats differently."""
     for context in iter_route_contexts(app.routes):
         route = context.original_route
         if isinstance(route, APIRoute) and not isinstance(route, Route):
-            raise InputError(f"the route {context.path} must be one of a headway.api.route.Router")
-        if isinstance(route, Route):  # also those of the routers that include it
-            route.scopes = needed_scopes(context.dependencies)
-
-
-def allowed_methods(app: FastAPI, path: str) -> list[str]:
-    """The methods that a path takes."""
-    methods: set[str] = set()
-    for route in iter_route_contexts(app.routes):
-        if route.methods and route.path and compile_path(route.path)[0].match(path):
-            methods |= set(route.methods)
-    return sorted(methods)
-
-
-def known_query(connection: HTTPConnection) -> None:
-    """Raises Problem 422 for a parameter that the route does not know, or that comes twice."""
-    route = connection.scope.get("route")
-    if not connection.scope["query_string"] or not isinstance(route, APIRoute):
-        return
-    known, seen = _query(route), set()
-    for name, _ in connection.query_params.multi_items():
-        if name not in known:
-            raise wrong(
-                f"query.{name}", f"there is no such parameter; there are: {', '.join(known) or 'none'}"
-            )
-        if name in seen and "list[" not in known[name]:
-            raise wrong(f"query.{name}", "it comes twice")
-        seen.add(name)
-
-
-def _query(route: APIRoute) -> dict[str, str]:
-    """The parameters of a route's query, and their types as text."""
-    fields = get_flat_params(route.dependant)
-    return {
-        each.alias: str(each.field_info.annotation)
-        for each in fields
-        if isinstance(each.field_info, params.Query)
-    }
+            raise InputError(f"the route {context.path} must be one of a headway.http.Router")

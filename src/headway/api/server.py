@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
-from headway.api.app import Front
 from headway.api.connections import Connection, Connections, WebSocketConnection
 from headway.api.direct import DirectConnection
+from headway.api.route import Front
 
 DRAIN_SECONDS = 0.2
 """How long connections are answered with a farewell, so that no request meets a closed door."""

@@ -12,12 +12,13 @@ import jwt
 
 from headway.api.access import Caller, Holder
 from headway.api.jwks import Jwks, JwksError
-from headway.api.keyring import SCOPES
+from headway.api.keyring import OWN, SCOPES
 from headway.api.problems import Problem
 from headway.clock import milliseconds
 from headway.codec import Value, encode, require_depth
 from headway.errors import InputError
 from headway.statechart.identity import require_id
+from headway.statechart.people import AUDIENCE, is_person
 from headway.statechart.snapshot import Actor, Kind, is_reserved
 
 SAFE = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
@@ -156,13 +157,14 @@ class Reader:
         kind = _claim(claims, named.kind) if named.kind else named.fixed_kind
         if kind not in KINDS:
             raise InvalidError
-        actor = Actor(
-            _name(_claim(claims, named.actor)), kind, frozenset(_words(_claim(claims, named.roles)))
-        )
-        if is_reserved(actor):
+        scopes = self._scopes(_words(_claim(claims, named.scopes)))
+        own = OWN in scopes  # whatever else the token allows: it must not reach more than what is own
+        roles = frozenset(_words(_claim(claims, named.roles)))
+        actor = Actor(_name(_claim(claims, named.actor)), kind, roles, own)
+        if is_reserved(actor) or any(is_person(role) or role.startswith(AUDIENCE) for role in roles):
             raise InvalidError
         who = sha256(f"{self._issuer.issuer}\n{tenant}\n{actor.id}".encode()).hexdigest()[:16]
-        return Caller(tenant, actor, self._scopes(_words(_claim(claims, named.scopes))), f"token:{who}")
+        return Caller(tenant, actor, frozenset({OWN}) if own else scopes, f"token:{who}")
 
     def _scopes(self, words: Iterable[str]) -> frozenset[str]:
         grants = self._issuer.claims.grants

@@ -11,17 +11,13 @@ from typing import Annotated, Any, TypeVar
 from fastapi import Path, Request
 from starlette.responses import Response
 
-from headway.api import instances
 from headway.api.access import Caller
 from headway.api.bodies import NO_NUL, ActorId, Change, Duration, Ordinal, RequestBody, ResponseBody, wrong
-from headway.api.call import (
-    Called,
-    Keyed,
-    Who,
-    needs,
-)
+from headway.api.call import Call
 from headway.api.idempotency import stored_json, stored_reply
+from headway.api.instances import Standing, standing_reply
 from headway.api.limits import Streams
+from headway.api.parameters import Keyed, Who, needs
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.codec import Meta, decode
@@ -210,7 +206,7 @@ async def heartbeat(
     work: WorkId,
     body: HeartbeatBody,
     caller: Who,
-    call: Called,
+    call: Call,
 ) -> Sign:
     """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
     remote, ref = remote_of(call.app), _attempt(work, body, caller)
@@ -224,32 +220,32 @@ async def heartbeat(
 
 
 @router.post("/{work}/checkpoint", operation_id="checkpoint_work")
-async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: Called) -> Sign:
+async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: Call) -> Sign:
     """Keep how far the work is, for an attempt that may follow."""
     with _problems():
         await remote_of(call.app).checkpoint(_attempt(work, body, caller), body.checkpoint)
     return Sign(standing="held")
 
 
-@router.post("/{work}/complete", operation_id="complete_work")
-async def complete(work: WorkId, body: CompleteBody, caller: Who, call: Called) -> instances.Standing:
+@router.post("/{work}/complete", operation_id="complete_work", response_model=Standing)
+async def complete(work: WorkId, body: CompleteBody, caller: Who, call: Call) -> Response:
     """End the work with a result, or with an event. What comes again gets the first answer."""
     outcome = body.result if body.event is None else Event(body.event, body.result)
     with _problems():
-        return instances.standing(await remote_of(call.app).end(_attempt(work, body, caller), outcome))
+        return standing_reply(await remote_of(call.app).end(_attempt(work, body, caller), outcome))
 
 
-@router.post("/{work}/fail", operation_id="fail_work")
-async def fail(work: WorkId, body: FailBody, caller: Who, call: Called) -> instances.Standing:
+@router.post("/{work}/fail", operation_id="fail_work", response_model=Standing)
+async def fail(work: WorkId, body: FailBody, caller: Who, call: Call) -> Response:
     """End the attempt with an error. What comes again gets the first answer."""
     failed = Fail(body.code, body.message)
     failed.details = body.details
     with _problems():
-        return instances.standing(await remote_of(call.app).end(_attempt(work, body, caller), failed))
+        return standing_reply(await remote_of(call.app).end(_attempt(work, body, caller), failed))
 
 
 @router.post("/{work}/release", operation_id="release_work")
-async def release(work: WorkId, body: ReleaseBody, caller: Who, call: Called) -> Sign:
+async def release(work: WorkId, body: ReleaseBody, caller: Who, call: Call) -> Sign:
     """Hand the work back without an outcome: for a worker that ends, or cannot do it now."""
     with _problems():
         await remote_of(call.app).release(_attempt(work, body, caller), body.after)

@@ -27,7 +27,7 @@ from headway.cli.output import CommandError, as_json, errors_to, first_line, out
 from headway.cli.presentation import Promise, differences_of, list_of, promises, report_of, whole_chart
 from headway.cli.settings import Json, settings_of
 from headway.codec import to_data
-from headway.engine.upgrade.versions import stored_chart
+from headway.engine.registry import stored_chart
 from headway.statechart.chart import Chart
 from headway.statechart.check.check import check as check_chart
 from headway.statechart.check.findings import Report

@@ -44,8 +44,10 @@ def demo(
     ] = FOLDER,
 ) -> None:
     """Run the service with a small approval lifecycle on SQLite, and print commands to try."""
-    from headway.lifecycles.demo.shop import lifecycle  # noqa: PLC0415 - other commands start without the demo
-    from headway.lifecycles.demo.traffic import Traffic  # noqa: PLC0415 - see above
+    from headway.lifecycles.demo.shop import (  # noqa: PLC0415 - other commands start without the demo
+        Traffic,
+        lifecycle,
+    )
 
     service = load_service()
     settings = _written(folder, host or Settings().host)

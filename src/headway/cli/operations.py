@@ -27,7 +27,7 @@ from headway.cli.settings import (
 from headway.codec import replace, to_data
 from headway.engine.bulk import Act, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine
-from headway.engine.upgrade.versions import stored_chart
+from headway.engine.registry import stored_chart
 from headway.node import Node
 from headway.settings import Settings
 from headway.statechart.snapshot import Event

@@ -19,7 +19,7 @@ from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.check.findings import Finding, Report
 from headway.statechart.drawings import labels
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 from headway.statechart.upgrade.diff import Difference
 
 TRIGGERS = {"person": "bright_blue", "timer": "yellow", "error": "red", "automatic": "dim", "event": "cyan"}
@@ -97,7 +97,7 @@ def _states(name: str, chart: Chart) -> Tree:
     return tree
 
 
-def _grow(tree: Tree, node: Node, *, first: bool) -> None:
+def _grow(tree: Tree, node: StateNode, *, first: bool) -> None:
     line = Text.assemble(("▸ " if first else "", "green"), (labels.plain(node.id), "bold"))
     if node.kind in KINDS:
         line.append(f" ({KINDS[node.kind]})", "dim")

@@ -100,7 +100,7 @@ class ServiceProcess:
         if self.node.traced is not None:
             from headway.telemetry.tracing import TracedCalls  # noqa: PLC0415 - only who traces has the package
 
-            front.app.add_middleware(TracedCalls, tracing=self.node.traced)
+            front.wrap(TracedCalls, tracing=self.node.traced)
         async with serving(front, listening, patience=_seconds(self._settings.grace)):
             try:
                 yield

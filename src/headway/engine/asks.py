@@ -11,21 +11,17 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode
-from headway.engine import arguments
 from headway.engine.engine import Engine
-from headway.engine.orders import Answer
-from headway.engine.upgrade.versions import stored_chart
+from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
     HeadwayError,
     InputError,
     LinkError,
     RequestReusedError,
     UnknownAskError,
-    UnknownChartError,
 )
-from headway.statechart.chart import Chart
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import same_id
+from headway.statechart.identity import require_role, same_id
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
@@ -56,7 +52,6 @@ class Inbox:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._stored: dict[tuple[str, int], Chart | None] = {}
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Page:
         """At most so many asks, the oldest first; a page may be short though there is a next one."""
@@ -87,28 +82,17 @@ class Inbox:
         }
 
     async def _named(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Sequence[AskRow]:
-        roles = tuple(sorted(actor.roles))
+        roles = () if actor.own else tuple(sorted(actor.roles))
         query = AskQuery(tenant=tenant, roles=roles, person=actor.id, after=after, limit=limit)
         return await self._engine.store.asks.page(query)
 
     async def _open_to(self, row: AskRow, instance: InstanceRow | None, actor: Actor) -> tuple[str, ...]:
         if instance is None or row.closed_at is not None:
             return ()
-        chart = await self._chart(instance)
+        chart = await self._engine.visibility.chart(instance)
         if chart is None:
             return row.answers  # a chart that nobody has stored says nothing about duties
         return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
-
-    async def _chart(self, instance: InstanceRow) -> Chart | None:
-        """The chart of an instance; if it is not registered here, as it was stored, without functions."""
-        key = (instance.chart, instance.version)
-        try:
-            return self._engine.charts.known(*key)
-        except UnknownChartError:
-            if key not in self._stored:
-                stored = {(row.chart, row.version): row for row in await self._engine.store.charts.all()}
-                self._stored[key] = stored_chart(stored[key]) if key in stored else None
-            return self._stored[key]
 
 
 SHORTEST_SECRET = 16
@@ -217,14 +201,14 @@ class Asks:
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
     ) -> Page:
         """The same, but bounded in what it reads: a page may be short though there is a next one."""
-        arguments.require_actor("actor", actor)
-        arguments.require_texts(after=after)
-        arguments.require_number("limit", limit, least=1)
+        require_actor("actor", actor)
+        require_texts(after=after)
+        require_number("limit", limit, least=1)
         return await self._inbox.page(tenant, actor, after, limit)
 
     async def yours(self, ask: AskRow, actor: Actor) -> tuple[str, ...]:
         """The answers to an open ask that roles, delegation and duties leave open to an actor."""
-        arguments.require_actor("actor", actor)
+        require_actor("actor", actor)
         return (await self._inbox.answers([ask], actor))[ask.id]
 
     async def of_instance(self, tenant: str, instance: str, *, limit: int = 100) -> Sequence[AskRow]:
@@ -233,7 +217,7 @@ class Asks:
 
     async def get(self, tenant: str, ask: str) -> AskRow:
         """One ask, open or closed; raises UnknownAskError."""
-        arguments.require_text("ask", ask)
+        require_text("ask", ask)
         row = await self._engine.store.asks.get((tenant, ask))
         if row is None:
             raise UnknownAskError(f"there is no ask {ask}")
@@ -250,7 +234,7 @@ class Asks:
         self, tenant: str, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS, request_id: str | None = None
     ) -> Answer:
         """Take an ask on: nobody else can answer it until the claim is released or has run out."""
-        return await self._send(tenant, ask, claim_ask(ask, arguments.lasting(lasts), by), request_id)
+        return await self._send(tenant, ask, claim_ask(ask, lasting(lasts), by), request_id)
 
     async def release(self, tenant: str, ask: str, *, by: Actor, request_id: str | None = None) -> Answer:
         """Give a claim or a delegation back."""
@@ -260,7 +244,7 @@ class Asks:
         self, tenant: str, ask: str, *, to: str, by: Actor, request_id: str | None = None
     ) -> Answer:
         """Pass an ask on to a person, who alone may answer it then."""
-        arguments.require_text("to", to)
+        require_text("to", to)
         return await self._send(tenant, ask, delegate_ask(ask, to, by), request_id)
 
     async def answer(
@@ -275,7 +259,7 @@ class Asks:
         request_id: str | None = None,
     ) -> Answer:
         """Answer an ask by one of its answers; late and second answers get what the chart says."""
-        arguments.require_text("answer", answer)
+        require_text("answer", answer)
         if answer in HOLDING:
             raise InputError(f"{answer} is not an answer")
         event = Event(answer, data, by=by, ref=ask, reason=reason)
@@ -283,10 +267,12 @@ class Asks:
 
     async def link(self, tenant: str, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""
-        arguments.require_actor("for_", for_)
+        require_actor("for_", for_)
         if is_reserved(for_):
             raise InputError(f"the actor {for_.id} is reserved for the engine")
-        span = arguments.lasting(lasts)
+        for role in for_.roles:
+            require_role(role)
+        span = lasting(lasts)
         row = await self.get(tenant, ask)
         if row.closed_at is not None:
             raise LinkError(f"the ask {ask} is closed")
@@ -336,7 +322,7 @@ class Asks:
 
 def _instance_of(ask: str) -> str:
     """Whose ask it is: an ask's id is the instance, the step and the effect that opened it."""
-    arguments.require_text("ask", ask)
+    require_text("ask", ask)
     instance, *rest = ask.rsplit(":", 2)
     if len(rest) != STEP_AND_EFFECT:
         raise InputError(f"not the id of an ask: {ask}")

@@ -19,7 +19,7 @@ from headway.engine.commit import (
     write_report,
     write_versions,
 )
-from headway.engine.facts import Facts, instances_key, owner_of
+from headway.engine.facts import Facts, instances_key
 from headway.engine.orders import (
     Answer,
     Creation,
@@ -281,11 +281,9 @@ class Batch:
         )
         if isinstance(outcome, Refusal):
             return outcome
-        owner = owner_of(chart, outcome.snapshot)
         status = status_of(chart, outcome.snapshot.states) or ""
-        self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now, owner))
-        if owner is not None and not outcome.snapshot.ended:
-            self._count((key[0], instances_key(chart.name, owner)), 1)
+        self.undo.put(self.living, key, Living(outcome.snapshot, status, self.now))
+        self._count_owned(key[0], None, outcome.snapshot)
         yield from self._apply(key, None, outcome)
         return None
 
@@ -293,7 +291,7 @@ class Batch:
         """The instance an order is for, where the order expects it."""
         living = self.living.get(order.key)
         if living is None:
-            raise UnknownInstanceError(f"there is no instance {order.key[1]}")
+            raise _unknown(order.key)
         seq = living.snapshot.seq
         if order.expected_seq is not None and order.expected_seq != seq:
             message = f"{order.key[1]} is at seq {seq}, not at {order.expected_seq}"
@@ -313,14 +311,15 @@ class Batch:
         self.undo.put(self.living, order.key, after)
         self.undo.put(self.upgraded, order.key, None)
         yield from self._apply(order.key, before, done)
-        if after.snapshot.ended and living.owner is not None:
-            self._count((order.key[0], instances_key(then.name, living.owner)), -1)
+        self._count_owned(order.key[0], before, done.snapshot)
         return (yield from self._receipt(order.key))
 
     def _send(self, order: Order, event: Event) -> Generator[Reads, Found, Answer]:
         living = self._expected(order)
         outcome = yield from self._step(order.key, living, event)
         if isinstance(outcome, Refusal):
+            if outcome.code == "owner":  # that it exists is nobody else's business
+                raise _unknown(order.key)
             return outcome
         if order.cascades:
             write_cascade(self._commit(order.key, outcome.snapshot), outcome.snapshot, event.by)
@@ -339,9 +338,19 @@ class Batch:
             after = living.moved(outcome.snapshot, status_of(chart, outcome.snapshot.states) or "")
             self.undo.put(self.living, key, after)
             yield from self._apply(key, before, outcome)
-            if after.snapshot.ended and living.owner is not None and not before.ended:
-                self._count((key[0], instances_key(chart.name, living.owner)), -1)
+            if outcome.snapshot.ended:
+                self._count_owned(key[0], before, outcome.snapshot)
         return outcome
+
+    def _count_owned(self, tenant: str, before: Snapshot | None, after: Snapshot) -> None:
+        """Keep the number of an owner's living instances when one begins, ends, or gets an owner."""
+        was = None if before is None or before.ended else before.owner
+        now = None if after.ended else after.owner
+        if was == now:
+            return
+        for owner, by in ((was, -1), (now, 1)):
+            if owner is not None:
+                self._count((tenant, instances_key(after.chart, owner)), by)
 
     def _facts(
         self, chart: Chart, tenant: str, snapshot: Snapshot
@@ -494,3 +503,7 @@ def _endless(order: Order, living: Living | None) -> Refusal:
     message = "parents and children would report to each other without end"
     states = () if living is None else living.snapshot.states
     return Refusal(code="runaway", message=message, event=getattr(order.act, "name", "start"), states=states)
+
+
+def _unknown(key: Key) -> UnknownInstanceError:
+    return UnknownInstanceError(f"there is no instance {key[1]}")

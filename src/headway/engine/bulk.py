@@ -17,10 +17,9 @@ from headway.engine.requests import Request, run_once, store_answer
 from headway.errors import EngineError, StoreError
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, Event, Snapshot
-from headway.store.commands import Command, HastenWork
 from headway.store.queries import WorkQuery
 from headway.store.rows import Attempt, InstanceRow, Key
-from headway.store.unit import Changes
+from headway.store.unit import Changes, Command, HastenWork
 
 AT_ONCE = 100
 """So many instances are acted on together, so that nobody else waits long."""

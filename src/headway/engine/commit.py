@@ -42,14 +42,13 @@ lists_of = attrgetter(*(name for name in Changes.__struct_fields__ if getattr(NO
 class Living:
     """An instance as a batch sees it: as it was stored, and as it is after the calls decided so far."""
 
-    __slots__ = ("created_at", "journal", "owner", "snapshot", "status", "stored")
+    __slots__ = ("created_at", "journal", "snapshot", "status", "stored")
 
     def __init__(
         self,
         snapshot: Snapshot,
         status: str,
         created_at: datetime,
-        owner: str | None,
         *,
         journal: str = BEGINNING,
         stored: bool = False,
@@ -57,7 +56,6 @@ class Living:
         self.snapshot = snapshot
         self.status = status
         self.created_at = created_at
-        self.owner = owner
         self.journal = journal
         self.stored = stored
 
@@ -65,11 +63,11 @@ class Living:
     def stored_as(cls, row: InstanceRow) -> Living:
         """An instance as it is stored."""
         snapshot = decode(Snapshot, row.snapshot)
-        return cls(snapshot, row.status, row.created_at, row.owner, journal=row.journal, stored=True)
+        return cls(snapshot, row.status, row.created_at, journal=row.journal, stored=True)
 
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
-        return Living(snapshot, status, self.created_at, self.owner, journal=self.journal, stored=self.stored)
+        return Living(snapshot, status, self.created_at, journal=self.journal, stored=self.stored)
 
     def receipt(self) -> Receipt:
         """Where the instance stands, as the answer to a call."""
@@ -151,7 +149,7 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
         status=living.status,
         ended=snapshot.ended,
         parent=snapshot.parent,
-        owner=living.owner,
+        owner=snapshot.owner,
         created_at=living.created_at,
         updated_at=now,
         journal=living.journal,

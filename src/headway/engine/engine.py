@@ -12,12 +12,12 @@ from logging import getLogger
 from typing import Any, Self
 
 from headway.codec import DEEPEST, decode, require_depth
-from headway.engine import arguments
 from headway.engine.batch import Batch
 from headway.engine.commit import Forwarding
 from headway.engine.facts import Given
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
+    CURRENT,
     DAY,
     HOUR,
     Answer,
@@ -27,10 +27,19 @@ from headway.engine.orders import (
     Upgrading,
     own_id,
     parent_named,
+    require_actor,
+    require_context,
+    require_event,
+    require_number,
+    require_pairs,
+    require_query,
+    require_request,
+    require_text,
+    require_texts,
 )
 from headway.engine.registry import Registry, keep_versions
 from headway.engine.requests import Requests, note_replay
-from headway.engine.trace import CURRENT
+from headway.engine.visibility import Visibility
 from headway.engine.why import Explanation, explained
 from headway.errors import (
     EngineError,
@@ -91,6 +100,7 @@ class Engine:
         self.node = node or f"node-{secrets.token_hex(4)}"
         self.tally: Counter[str] = Counter()
         self.requests = Requests(store, self.tally)
+        self.visibility = Visibility(store, self.charts)
         self.has_hands_for: Callable[[str, str], bool] | None = None
         """Whether this process does the work of a queue and a handler; None when nobody here works."""
         self._charts_may_change = charts_may_change
@@ -170,11 +180,11 @@ class Engine:
         With `unnamed`, `instance` is an id made up for this call: a repeat of the request id may bring
         another one, and gets the receipt of the first.
         """
-        arguments.require_text("instance", instance)
-        arguments.require_context(context)
-        arguments.require_actor("by", by)
-        arguments.require_request(request_id)
-        arguments.require_number("seed", seed)
+        require_text("instance", instance)
+        require_context(context)
+        require_actor("by", by)
+        require_request(request_id)
+        require_number("seed", seed)
         name = chart if isinstance(chart, str) else self.charts.registered(chart).name
         creation = Creation(chart=name, context=context, by=by, seed=seed)
         return await self._ask(Order((tenant, instance), creation, request_id, DAY, unnamed=unnamed))
@@ -194,7 +204,7 @@ class Engine:
 
         Raises UnknownInstanceError, VersionConflictError, RequestReusedError and TooLargeError.
         """
-        arguments.require_event(instance, event, request_id, expected_seq)
+        require_event(instance, event, request_id, expected_seq)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq)
         order.keeps_refusals = keeps_refusals
         return await self._ask(order)
@@ -206,8 +216,8 @@ class Engine:
 
         With a request id each event has one of its own, made of it and its place in the list.
         """
-        arguments.require_pairs(events)
-        arguments.require_request(request_id)
+        require_pairs(events)
+        require_request(request_id)
         ids = [own_id("many", request_id, number) if request_id else None for number in range(len(events))]
         return await self.send_all([((tenant, name), event) for name, event in events], ids)
 
@@ -250,8 +260,8 @@ class Engine:
 
         Raises as `send` does, and EngineError when the chart cannot be cancelled.
         """
-        arguments.require_actor("by", by)
-        arguments.require_texts(reason=reason, request_id=request_id)
+        require_actor("by", by)
+        require_texts(reason=reason, request_id=request_id)
         snapshot = await self.get(tenant, instance)
         name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
         if name is None:
@@ -286,7 +296,7 @@ class Engine:
 
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""
-        arguments.require_text("instance", instance)
+        require_text("instance", instance)
         self.require_loop()
         row = await self._lookups.instance((tenant, instance))
         if row is None:
@@ -295,16 +305,16 @@ class Engine:
 
     async def list(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances."""
-        arguments.require_query(query)
+        require_query(query)
         return await self.store.instances.page(query)
 
     async def history(
         self, tenant: str, instance: str, *, after: int = 0, limit: int = 100
     ) -> Sequence[HistoryRow]:
         """A page of an instance's history."""
-        arguments.require_text("instance", instance)
-        arguments.require_number("after", after, least=0)
-        arguments.require_number("limit", limit, least=1)
+        require_text("instance", instance)
+        require_number("after", after, least=0)
+        require_number("limit", limit, least=1)
         return await self.store.history.page((tenant, instance), after, limit)
 
     async def why(self, tenant: str, instance: str) -> Explanation:

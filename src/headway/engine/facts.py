@@ -70,13 +70,6 @@ def instances_key(chart: str, owner: str) -> str:
     return f"instances:{chart}:{owner}"
 
 
-def owner_of(chart: Chart, snapshot: Snapshot) -> str | None:
-    """Whose instance it is, as the chart tells."""
-    if not chart.model.owner:
-        return None
-    return filled(chart.model.owner, {"instance": snapshot.instance, **snapshot.context}) or None
-
-
 def provider_of(chart: Chart, fact: str, given: Given) -> Callable[[str, Snapshot], Any] | None:
     """Who knows a fact that stands in no row."""
     return given.get(f"{chart.name}.{fact}") or given.get(fact)

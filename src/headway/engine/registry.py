@@ -7,11 +7,11 @@ from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
 
-from headway.codec import encode
+from headway.codec import decode, encode
 from headway.engine.facts import Given, facts_without_provider
 from headway.errors import ChartChangedError, EngineError, UnknownChartError, UnknownVersionError
 from headway.statechart import model
-from headway.statechart.chart import Chart, Charted, all_actions, chart_of
+from headway.statechart.chart import Chart, Charted, all_actions, chart_of, named_functions
 from headway.statechart.export import chart_hash
 from headway.store.port import Store
 from headway.store.rows import ChartRow, Version
@@ -143,3 +143,13 @@ def _row(chart: Chart, now: datetime) -> ChartRow:
         document=document,
         stored_at=now,
     )
+
+
+def stored_chart(row: ChartRow, like: Chart | None = None) -> Chart:
+    """A version as it was stored, with the functions and types that a later one still has by their names."""
+    whole = decode(model.Model, row.document)
+    if like is None:
+        return Chart(whole)
+    wanted = named_functions(whole)
+    functions = {name: call for name, call in like.functions.items() if name in wanted}
+    return Chart(whole, functions, like.types)

@@ -16,10 +16,9 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from headway.engine.orders import DAY, own_id
 from headway.errors import EngineError, RequestReusedError
-from headway.store.commands import Command
 from headway.store.port import Store
 from headway.store.rows import Key, RequestRow
-from headway.store.unit import Changes, Found, Reads
+from headway.store.unit import Changes, Command, Found, Reads
 
 T = TypeVar("T")
 Script = Callable[[], Generator[Command, Any, str | None]]

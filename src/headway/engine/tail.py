@@ -14,7 +14,7 @@ from headway.codec import replace
 from headway.engine.engine import Engine
 from headway.engine.service import LOG, WatchingService
 from headway.errors import InputError
-from headway.store.queries import EventPage, EventQuery
+from headway.store.queries import EventPage, EventQuery, Readable
 from headway.store.rows import Cursor, LogRow
 from headway.store.unit import Changes
 
@@ -67,6 +67,7 @@ class Tail(WatchingService):
         instance: str | None = None,
         owner: str | None = None,
         parent: str | None = None,
+        readable: Readable | None = None,
         most_waiting: int = MOST_WAITING,
     ) -> Follower:
         """The events after a cursor, or from now on, that have all of the given properties.
@@ -74,7 +75,9 @@ class Tail(WatchingService):
         Without a tenant it is the log of all of them.
         """
         limit = self._page
-        wanted = EventQuery(Cursor(), tenant, instance, chart, owner=owner, parent=parent, limit=limit)
+        wanted = EventQuery(
+            Cursor(), tenant, instance, chart, owner=owner, parent=parent, readable=readable, limit=limit
+        )
         return Follower(self, wanted, cursor, most_waiting)
 
     async def has_forgotten(self, cursor: Cursor) -> bool:

@@ -11,9 +11,8 @@ from typing import Any
 
 from headway.codec import from_data, replace
 from headway.engine.engine import Engine
-from headway.engine.orders import Answer, parent_named
+from headway.engine.orders import CURRENT, Answer, parent_named, tracing
 from headway.engine.service import LOG
-from headway.engine.trace import CURRENT, tracing
 from headway.errors import (
     EngineError,
     HeadwayError,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.engine.requests import Repeatable, run_command
-from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.port import Store
 from headway.store.queries import LetterQuery
 from headway.store.rows import LetterRow
+from headway.store.unit import DiscardLetters, RedriveLetters
 
 MOST = 1_000
 """How many letters one call redrives or discards by default."""

@@ -19,7 +19,7 @@ except ModuleNotFoundError as error:
 
 from headway.clock import SystemClock, milliseconds
 from headway.codec import encode, verbatim
-from headway.engine.trace import CURRENT
+from headway.engine.orders import CURRENT
 from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.addresses import Resolve, is_public, resolve
 from headway.outbox.destination import Terms, Wants, several

@@ -43,8 +43,8 @@ from headway.statechart.snapshot import (
     work_failed,
     work_lost,
 )
-from headway.statechart.step.retry import delay
 from headway.statechart.step.step import status_of
+from headway.statechart.step.work import delay
 from headway.statechart.types import Sensitive
 
 __all__ = [

@@ -8,16 +8,17 @@ from typing import Protocol
 
 from headway.errors import InputError, UnboundError, shown
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Line
+from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.expressions.expressions import Expression, parse_or_failing
+from headway.statechart.model import ANY
+from headway.statechart.people import entries_of, watched_events
 from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (
-    ANY,
     HISTORY,
     Arc,
     Entering,
     Function,
-    Node,
+    StateNode,
     comes_from_engine,
     descriptor,
     first_entry,
@@ -63,7 +64,7 @@ class Chart:
         whole: model.Model,
         functions: Mapping[str, Function] | None = None,
         types: Mapping[str, DataType] | None = None,
-        lines: Mapping[str, Line] | None = None,
+        lines: Mapping[str, SourceLine] | None = None,
     ) -> None:
         self.model = whole
         self.name = whole.name
@@ -71,9 +72,9 @@ class Chart:
         self.functions = dict(functions or {})
         self.types = dict(types or {})
         self.lines = dict(lines or {})
-        self.root = Node(model.State(id=model.ROOT, kind="compound", initial=whole.initial), 0, None)
-        self.nodes: dict[str, Node] = {}
-        self.order: list[Node] = [self.root]
+        self.root = StateNode(model.State(id=model.ROOT, kind="compound", initial=whole.initial), 0, None)
+        self.nodes: dict[str, StateNode] = {}
+        self.order: list[StateNode] = [self.root]
         self._grow()
         self.arcs = tuple(self._arc(row, index) for index, row in enumerate(whole.transitions))
         self._file_arcs()
@@ -84,16 +85,17 @@ class Chart:
         for node in self.order:
             node.eventless = tuple(arc for above in node.upward for arc in above.always)
         self.context_type = self.types.get(whole.context) if whole.context else None
-        self.rules: tuple[tuple[Node, Expression], ...] = tuple(
+        self.rules: tuple[tuple[StateNode, Expression], ...] = tuple(
             (node, parse_or_failing(node.model.where))
             for node in self.root.children
             if node.model.where is not None
         )
         self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
         self.spoken = frozenset(event for event in self.events if not comes_from_engine(event)) - {ANY}
+        self.people = tuple(sorted(entries_of(whole)))
         self.unbound = tuple(sorted(self._unbound()))
-        self.configurations: dict[tuple[str, ...], tuple[Node, ...]] = {}
-        self._entries: dict[tuple[Node, ...], Entering | tuple[Node, ...]] = {}
+        self.configurations: dict[tuple[str, ...], tuple[StateNode, ...]] = {}
+        self._entries: dict[tuple[StateNode, ...], Entering | tuple[StateNode, ...]] = {}
 
     @property
     def chart(self) -> Chart:
@@ -103,7 +105,9 @@ class Chart:
     @cached_property
     def secrets(self) -> Secrets | None:
         """What hides the sensitive parts of events and contexts; None when no type marks any."""
-        return Secrets(self.arcs, self.context_type) or None
+        typed = [(arc.model.events, arc.takes or arc.form) for arc in self.arcs]
+        events = [(descriptor(event), kind) for names, kind in typed if kind is not None for event in names]
+        return Secrets(events, self.context_type) or None
 
     def __eq__(self, other: object) -> bool:
         """Charts are equal when their models are: functions count by name."""
@@ -122,7 +126,7 @@ class Chart:
         if self.unbound:
             raise UnboundError(self.name, self.unbound)
 
-    def configuration(self, states: tuple[str, ...]) -> tuple[Node, ...]:
+    def configuration(self, states: tuple[str, ...]) -> tuple[StateNode, ...]:
         """All active states, in document order, of the active atomic ones; raises InputError."""
         known = self.configurations.get(states)
         if known is None:
@@ -131,15 +135,15 @@ class Chart:
                 self.configurations[states] = known
         return known
 
-    def first_entry(self, targets: tuple[Node, ...]) -> Entering | tuple[Node, ...]:
+    def first_entry(self, targets: tuple[StateNode, ...]) -> Entering | tuple[StateNode, ...]:
         """What is entered with these states when nothing is active and nothing remembered."""
         known = self._entries.get(targets)
         if known is None:
             known = self._entries[targets] = first_entry(targets, self.root)
         return known
 
-    def _configure(self, states: tuple[str, ...]) -> tuple[Node, ...]:
-        active: dict[int, Node] = {}
+    def _configure(self, states: tuple[str, ...]) -> tuple[StateNode, ...]:
+        active: dict[int, StateNode] = {}
         for state in states:
             node = self.nodes.get(state)
             if node is None or not node.atomic:
@@ -155,7 +159,7 @@ class Chart:
     def _grow(self) -> None:
         for state in self.model.states:
             parent = self.nodes[state.parent] if state.parent else self.root
-            node = Node(state, len(self.order), parent)
+            node = StateNode(state, len(self.order), parent)
             self.nodes[state.id] = node
             self.order.append(node)
             (parent.history if state.kind in HISTORY else parent.children).append(node)
@@ -186,7 +190,7 @@ class Chart:
         return condition.text, parse_or_failing(condition.text)
 
     def _file_arcs(self) -> None:
-        watched = {event for row in self.model.transitions for event in row.distinct_from}
+        watched = watched_events(self.model)
         filed: dict[int, dict[str, list[Arc]]] = {}
         ballots: dict[str, list[Arc]] = {}
         for arc in self.arcs:
@@ -220,7 +224,7 @@ class Chart:
         return wanted | (types - set(self.types))
 
 
-def _form(row: model.Transition, source: Node) -> str | None:
+def _form(row: model.Transition, source: StateNode) -> str | None:
     """The form of the ask that a row answers: data must fit it, unless the row takes another type."""
     ask = source.model.ask
     if ask is None or (row.by and not set(row.by).intersection(ask.roles)):
@@ -228,7 +232,7 @@ def _form(row: model.Transition, source: Node) -> str | None:
     return ask.form
 
 
-def answers(node: Node, ask: model.Ask) -> tuple[str, ...]:
+def answers(node: StateNode, ask: model.Ask) -> tuple[str, ...]:
     """The events by which a person can answer a state's ask."""
     found: dict[str, None] = {}
     for above in node.upward:

@@ -77,7 +77,7 @@ class OpenedAsk(Deed, tag="open_ask"):
 
 
 class RenewedAsk(OpenedAsk, tag="renew_ask", kw_only=True):
-    """An open ask is put anew, by a new version of the chart or by an older one again."""
+    """An open ask is put again, after an upgrade to a new version of the chart or back to an older one."""
 
     opened_at: datetime
     claimed_by: str | None = None

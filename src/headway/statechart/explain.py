@@ -11,15 +11,16 @@ from headway.errors import HeadwayError, InputError, shown
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.identity import same_id
+from headway.statechart.people import concerns, split, wanted, with_entries
 from headway.statechart.refusal import roles_now, spoken
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
 from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import NO_PLACE, needs_votes, objection_to, voters_of
-from headway.statechart.step.retry import losses
 from headway.statechart.step.selection import verdict
 from headway.statechart.step.step import in_utc
-from headway.statechart.tree import Arc, Node
+from headway.statechart.step.work import losses
+from headway.statechart.tree import Arc, StateNode
 
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 
@@ -46,6 +47,7 @@ class Way(Value):
     transition: str
     events: tuple[str, ...]
     by: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     says_no: dict[str, str] = {}
     barred: tuple[str, ...] = ()
@@ -118,6 +120,9 @@ def answers_open_to(chart: Chart, snapshot: Snapshot, ask: str, actor: Actor) ->
     Claims and guards are not looked at. Without any, the question can be neither claimed nor delegated.
     """
     draft = draft_of(chart, snapshot, Event("why"), LONG_AGO, facts=NOTHING)
+    if actor.own and not concerns(chart.people, snapshot, actor):
+        return ()
+    actor = with_entries(actor, chart.people, snapshot)
     for state, question in snapshot.asks.items():
         if question.id == ask and (question.delegated_to is None or same_id(question.delegated_to, actor.id)):
             arcs = [arc for arc in answering(draft, state) if objection_to(draft, arc, actor) is None]
@@ -153,7 +158,7 @@ def _explained(chart: Chart, snapshot: Snapshot, now: datetime, facts: Mapping[s
 def _arcs(draft: Draft) -> list[Arc]:
     """The transitions that an event from outside could fire now, inner states first."""
     active = {node.id for node in draft.active}
-    nodes: list[Node] = [*reversed(draft.active), draft.chart.root]
+    nodes: list[StateNode] = [*reversed(draft.active), draft.chart.root]
     found: dict[int, Arc] = {}
     for node in nodes:
         for arcs in node.arcs.values():
@@ -178,10 +183,12 @@ def _way(draft: Draft, arc: Arc) -> Way:
                 depends = True
             else:
                 says_no[name] = no.reason
+    roles, people = split(roles_now(draft.chart, arc, draft.asks), draft)
     return Way(
         transition=arc.name,
         events=tuple(filter(None, map(spoken, row.events))),
-        by=roles_now(draft.chart, arc, draft.asks),
+        by=roles,
+        people=people,
         targets=row.targets or row.lands,
         says_no=says_no,
         barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
@@ -197,7 +204,7 @@ def _delegation(draft: Draft, arc: Arc) -> dict[str, Any]:
     """By whose right the one to whom a question is delegated may answer it by a transition."""
     for node, ask in answered(draft, arc):
         if ask.delegated_to is not None:
-            delegate = Actor(ask.delegated_to)
+            delegate = with_entries(Actor(ask.delegated_to), draft.chart.people, draft)
             lends = stands_in(node, ask, delegate) and objection_to(draft, arc, delegate) is None
             others = tuple(each.id for each in ask.delegated_by) if lends else ()
             return {"in_place_of": others, "needs_role": bool(arc.by) and not lends}
@@ -214,7 +221,7 @@ def _asks(draft: Draft) -> tuple[Wait, ...]:
 
 
 def _wait_for_answer(draft: Draft, state: str, ask: OpenAsk) -> Wait:
-    what = f"an answer from {' or '.join(ask.roles)}"
+    what = f"an answer from {wanted(ask.roles, draft).removeprefix('the role ')}"
     if ask.delegated_to is not None:
         what = f"an answer from {ask.delegated_to}, to whom it is delegated"
     claimed = is_claimed(ask, draft.now)
@@ -264,7 +271,7 @@ def _until(moment: datetime | None) -> str:
 
 
 def _spoken(way: Way) -> str:
-    who = way.only_for or " or ".join(way.by) or "anyone"
+    who = way.only_for or " or ".join((*way.people, *way.by)) or "anyone"
     event = " or ".join(way.events)
     if way.says_no:
         return f"{who} could {event}, but {'; '.join(way.says_no.values())}."

@@ -11,7 +11,7 @@ from typing import Any, get_origin
 from headway.codec import decode, encode, fingerprint, from_data, json_schema, replace
 from headway.errors import DefinitionError, DocumentError, InputError
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Function, Line
+from headway.statechart.authoring.declarations import Function, SourceLine
 from headway.statechart.chart import Chart, Charted, chart_of, named_functions
 from headway.statechart.types import DataType
 from headway.statechart.validation.validate import problems_of
@@ -86,7 +86,7 @@ def from_document(document: object, functions: Iterable[Any] = ()) -> Chart:
     """
     whole = _model(_body(_data(document)))
     _bounded(whole)
-    problems = problems_of(whole, {}, Line())
+    problems = problems_of(whole, {}, SourceLine())
     if problems:
         raise DefinitionError(whole.name, tuple(problems))
     calls, types = _bindings(functions)
@@ -240,7 +240,7 @@ def _most_active(whole: model.Model) -> int:
 
 
 def _bindings(given: Iterable[Any]) -> tuple[dict[str, Function], dict[str, DataType]]:
-    """Functions and types by name, told apart by what they are; raises InputError."""
+    """Functions and types by name; raises InputError."""
     calls: dict[str, Function] = {}
     types: dict[str, DataType] = {}
     named = given.items() if isinstance(given, Mapping) else [(_name(each), each) for each in given]

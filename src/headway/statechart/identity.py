@@ -53,6 +53,13 @@ def require_id(what: str, text: object) -> None:
         raise InputError(f"{what} {_trouble(text)}")
 
 
+def require_role(text: object) -> None:
+    """Raises InputError for a text that is no role: those that begin with `{` or `@` stand for people."""
+    require_id("a role", text)
+    if str(text)[0] in "{@":
+        raise InputError(f"a role must not begin with {str(text)[0]}, which stands for a person: {text!a}")
+
+
 def _trouble(text: str) -> str:
     if text != text.strip():
         return f"must not begin or end with white space: {text!a}"

@@ -10,6 +10,9 @@ from headway.codec import Value
 ROOT = "*"
 """The source of transitions that leave from any live state."""
 
+ANY = "*"
+"""The descriptor that every event matches."""
+
 LARGEST_LIMIT = 1_000_000
 FIELD = re.compile(r"\{(\w+)\}")
 """A place in a text that is filled from the context."""
@@ -377,6 +380,7 @@ class Model(Value):
     staff: dict[str, int] = {}
     cancel: str | None = None
     owner: str = ""
+    read_by: tuple[str, ...] = ()
     max_depth: int = 5
     max_children: int | None = None
     children: Literal["each", "together"] = "each"

@@ -8,8 +8,10 @@ from typing import Literal, NamedTuple, NoReturn
 from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
-from headway.statechart.snapshot import SYSTEM, Event, OpenAsk, Snapshot
-from headway.statechart.tree import Arc, Node, comes_from_engine, descriptor, names_matching
+from headway.statechart.identity import same_id
+from headway.statechart.people import Involved, split
+from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Snapshot
+from headway.statechart.tree import Arc, StateNode, comes_from_engine, descriptor, names_matching
 from headway.statechart.validation.validate import suggestion
 
 Code = Literal[
@@ -18,6 +20,7 @@ Code = Literal[
     "terminal",
     "unknown_event",
     "reserved",
+    "owner",
     "actor",
     "duty",
     "payload",
@@ -78,11 +81,17 @@ class Objection(Value):
 
 
 class Allowed(Value):
-    """An event the instance would take now, from whom, and to where."""
+    """An event the instance would take now, from whom (roles, and people by id), and to where."""
 
     event: str
     by: tuple[str, ...] = ()
+    people: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
+
+    def is_for(self, actor: Actor) -> bool:
+        """Whether somebody may send it, by a role or by name."""
+        named = any(same_id(each, actor.id) for each in self.people)
+        return named or not actor.roles.isdisjoint(self.by) or not (self.by or self.people)
 
 
 class Refusal(Value):
@@ -135,12 +144,12 @@ def spoken(event: str) -> str | None:
     return None if comes_from_engine(event) else event
 
 
-def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk]) -> tuple[Allowed, ...]:
+def allowed_now(chart: Chart, active: Sequence[StateNode], instance: Involved) -> tuple[Allowed, ...]:
     """The events that some transition of the active states waits for, and that somebody outside may send.
 
     The role of the system is the engine's own: what is for nobody else is left out, and so is the role.
     """
-    found: dict[tuple[str, tuple[str, ...]], Allowed] = {}
+    found: dict[tuple[str, tuple[str, ...], tuple[str, ...]], Allowed] = {}
     active_ids = {node.id for node in active}
     for node in _upward(active):
         for arcs in node.arcs.values():
@@ -149,14 +158,19 @@ def allowed_now(chart: Chart, active: Sequence[Node], asks: Mapping[str, OpenAsk
                     name = spoken(event)
                     if name is None or arc.excludes & active_ids:
                         continue
-                    roles, targets = roles_now(chart, arc, asks), arc.model.targets or arc.model.lands
+                    entries, targets = (
+                        roles_now(chart, arc, instance.asks),
+                        arc.model.targets or arc.model.lands,
+                    )
+                    roles, people = split(entries, instance)
                     by = tuple(role for role in roles if role not in SYSTEM.roles)
-                    if by or not roles:
-                        found.setdefault((name, by), Allowed(event=name, by=by, targets=targets))
+                    if by or people or not entries:
+                        allowed = Allowed(event=name, by=by, people=people, targets=targets)
+                        found.setdefault((name, by, people), allowed)
     return tuple(found.values())
 
 
-def _upward(active: Sequence[Node]) -> list[Node]:
+def _upward(active: Sequence[StateNode]) -> list[StateNode]:
     ordered = sorted(active, key=lambda node: node.index, reverse=True)
     return [*ordered, ordered[0].upward[-1]] if ordered else []
 
@@ -164,14 +178,19 @@ def _upward(active: Sequence[Node]) -> list[Node]:
 def refuse(
     chart: Chart, snapshot: Snapshot, event: Event, veto: Veto, *, objections: Iterable[Objection] = ()
 ) -> Refusal:
-    """A refusal that says where the instance stands and what it could do."""
+    """A refusal that says where the instance stands and what it could do.
+
+    Somebody to whom the instance does not belong learns neither.
+    """
+    if veto.code == "owner":
+        return Refusal(code=veto.code, message=veto.message, event=event.name)
     active = () if snapshot.ended or not snapshot.states else chart.configuration(snapshot.states)
     return Refusal(
         code=veto.code,
         message=veto.message,
         event=event.name,
         states=snapshot.states,
-        allowed=allowed_now(chart, active, snapshot.asks),
+        allowed=allowed_now(chart, active, snapshot),
         objections=tuple(objections),
     )
 
@@ -199,7 +218,7 @@ def not_now(chart: Chart, snapshot: Snapshot, event: Event) -> Refusal:
     if snapshot.ended:
         message = f"{event.name} is no longer possible: {snapshot.state} is final"
         return refuse(chart, snapshot, event, Veto("terminal", message))
-    allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot.asks)
+    allowed = allowed_now(chart, chart.configuration(snapshot.states), snapshot)
     names = ", ".join(dict.fromkeys(each.event for each in allowed))
     message = f"{event.name} is not possible in {snapshot.state}; possible: {names or 'nothing'}"
     return refuse(chart, snapshot, event, Veto("illegal", message))

@@ -7,17 +7,21 @@ from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from headway.codec import Plain, to_data
-from headway.statechart.identity import require_id
+from headway.statechart.identity import require_id, require_role
 
 Kind = Literal["person", "agent", "service", "system"]
 
 
 class Actor(Plain, kw_only=False):
-    """Who sends an event: a person, an agent, a service or the system, with roles."""
+    """Who sends an event: a person, an agent, a service or the system, with roles.
+
+    With `own` they reach only the instances that are theirs: those they own, or that name them.
+    """
 
     id: str
     kind: Kind = "person"
     roles: frozenset[str] = frozenset()
+    own: bool = False
 
 
 SYSTEM = Actor(id="system", kind="system", roles=frozenset({"system"}))
@@ -47,7 +51,7 @@ def actor_of(id: str, kind: Kind, roles: Iterable[str]) -> Actor:  # noqa: A002 
     """An actor whose id and roles come from outside; raises InputError if they could be taken for others."""
     require_id("the id of an actor", id)
     for role in roles:
-        require_id("a role", role)
+        require_role(role)
     return Actor(id=id, kind=kind, roles=frozenset(roles))
 
 
@@ -131,6 +135,8 @@ class Snapshot(Plain):
     parent: str | None = None
     ended: bool = False
     output: Any = None
+    creator: str | None = None
+    owner: str | None = None
 
     @property
     def state(self) -> str:

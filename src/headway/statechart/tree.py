@@ -7,11 +7,11 @@ from typing import Any
 
 from headway.statechart import model
 from headway.statechart.expressions.expressions import Expression
+from headway.statechart.model import ANY
 from headway.statechart.types import DataType
 
 Function = Callable[..., Any]
 HISTORY = frozenset({"shallow", "deep"})
-ANY = "*"
 MOST_REMEMBERED = 64
 
 
@@ -39,7 +39,7 @@ def comes_from_engine(event: str) -> bool:
     return event == "timer" or ("." in event and event.partition(".")[0] in RESERVED)
 
 
-class Node:
+class StateNode:
     """A state with its place in the tree; `index` to `last` are the states below it, in document order."""
 
     __slots__ = (
@@ -67,15 +67,15 @@ class Node:
         "upward",
     )
 
-    def __init__(self, state: model.State, index: int, parent: Node | None) -> None:
+    def __init__(self, state: model.State, index: int, parent: StateNode | None) -> None:
         self.model = state
         self.id = state.id
         self.kind = state.kind
         self.index = index
         self.last = index
         self.parent = parent
-        self.children: list[Node] = []
-        self.history: list[Node] = []
+        self.children: list[StateNode] = []
+        self.history: list[StateNode] = []
         self.atomic = state.kind in {"atomic", "final"}
         self.arcs: dict[str, tuple[Arc, ...]] = {}
         self._matched: dict[str, tuple[Arc, ...]] = {}
@@ -83,16 +83,16 @@ class Node:
         self.always: tuple[Arc, ...] = ()
         self.eventless: tuple[Arc, ...] = ()
         self.after: tuple[Arc, ...] = ()
-        self.completion: tuple[Node, ...] = ()
-        self.upward: tuple[Node, ...] = (self, *parent.upward) if parent else (self,)
-        self.path: tuple[Node, ...] = tuple(reversed(self.upward))[1:]
+        self.completion: tuple[StateNode, ...] = ()
+        self.upward: tuple[StateNode, ...] = (self, *parent.upward) if parent else (self,)
+        self.path: tuple[StateNode, ...] = tuple(reversed(self.upward))[1:]
         self.top = self.path[0] if self.path else self
         busy = state.entry or state.exit or state.run or state.ask or state.progress or state.data
         self.idle = not (busy or state.kind == "final")
         self.progress: tuple[int, int] | None = state.progress or (parent.progress if parent else None)
         self.answers: tuple[str, ...] = ()
 
-    def holds(self, other: Node) -> bool:
+    def holds(self, other: StateNode) -> bool:
         """Whether the other state lies below this one."""
         return self.index < other.index <= self.last
 
@@ -135,7 +135,9 @@ class Arc:
         "watched",
     )
 
-    def __init__(self, row: model.Transition, index: int, source: Node, targets: tuple[Node, ...]) -> None:
+    def __init__(
+        self, row: model.Transition, index: int, source: StateNode, targets: tuple[StateNode, ...]
+    ) -> None:
         self.model = row
         self.name = row.name
         self.index = index
@@ -150,13 +152,13 @@ class Arc:
         self.watched: tuple[str, ...] = ()
         self.ballot = f"{source.id}/{row.name}"
         self.domain = _domain(row, source, targets)
-        self.entries: list[tuple[Node, ...] | None] = []
+        self.entries: list[tuple[StateNode, ...] | None] = []
         self.plain = False
         self.busy = bool(row.actions)
         self.moves: dict[int, Move | None] = {}
 
     @property
-    def entry(self) -> tuple[Node, ...] | None:
+    def entry(self) -> tuple[StateNode, ...] | None:
         """The states entered, when that is always the same; found out when the arc is first taken."""
         if not self.entries:
             self.entries.append(static_entry(self.targets, self.domain))
@@ -168,7 +170,7 @@ class Move:
 
     __slots__ = ("active", "entered", "kept", "left", "states")
 
-    def __init__(self, leaf: Node, domain: Node, entering: tuple[Node, ...]) -> None:
+    def __init__(self, leaf: StateNode, domain: StateNode, entering: tuple[StateNode, ...]) -> None:
         self.kept = tuple(node for node in leaf.path if not domain.holds(node))
         self.left = tuple(node.id for node in leaf.path if domain.holds(node))
         self.entered = tuple(node.id for node in entering)
@@ -176,7 +178,7 @@ class Move:
         self.states = tuple(node.id for node in self.active if node.atomic)
 
 
-def quiet_move(arc: Arc, leaf: Node) -> Move | None:
+def quiet_move(arc: Arc, leaf: StateNode) -> Move | None:
     """The move of an arc from a leaf, or None when something happens on the way."""
     if arc.domain is None or arc.entry is None:
         return None
@@ -192,12 +194,12 @@ class Entering:
     __slots__ = ("by_default", "contents", "nodes", "occupied")
 
     def __init__(self) -> None:
-        self.nodes: dict[int, Node] = {}
+        self.nodes: dict[int, StateNode] = {}
         self.occupied: set[int] = set()
         self.by_default: set[int] = set()
         self.contents: dict[int, tuple[model.Action, ...]] = {}
 
-    def ordered(self) -> tuple[Node, ...]:
+    def ordered(self) -> tuple[StateNode, ...]:
         """The states in the order they are entered."""
         return tuple(self.nodes[index] for index in sorted(self.nodes))
 
@@ -218,7 +220,7 @@ def descriptor(event: str) -> str:
     return ANY if event == ANY else event.removesuffix(".*").removesuffix(".")
 
 
-def common_compound(nodes: list[Node]) -> Node:
+def common_compound(nodes: list[StateNode]) -> StateNode:
     """The closest compound state, or the root, that holds all of them."""
     for above in nodes[0].upward[1:]:
         if above.kind == "compound" and all(above.holds(node) for node in nodes[1:]):
@@ -226,7 +228,7 @@ def common_compound(nodes: list[Node]) -> Node:
     return nodes[0].upward[-1]
 
 
-def _domain(row: model.Transition, source: Node, targets: tuple[Node, ...]) -> Node | None:
+def _domain(row: model.Transition, source: StateNode, targets: tuple[StateNode, ...]) -> StateNode | None:
     """The state inside which an arc moves; nothing outside of it is left or entered."""
     if not targets:
         return None
@@ -237,18 +239,20 @@ def _domain(row: model.Transition, source: Node, targets: tuple[Node, ...]) -> N
     return common_compound([source, *targets])
 
 
-def domain_given(arc: Arc, memory: Mapping[str, tuple[str, ...]], nodes: Mapping[str, Node]) -> Node | None:
+def domain_given(
+    arc: Arc, memory: Mapping[str, tuple[str, ...]], nodes: Mapping[str, StateNode]
+) -> StateNode | None:
     """The domain of an arc; where it goes back to history, that depends on what is remembered."""
     if arc.entry is not None:
         return arc.domain
-    targets: list[Node] = []
+    targets: list[StateNode] = []
     for target in arc.targets:
         remembered = tuple(nodes[name] for name in memory.get(target.id, ()))
         targets += (remembered or _first_recalled(target)) if target.kind in HISTORY else (target,)
     return _domain(arc.model, arc.source, tuple(targets))
 
 
-def static_entry(targets: tuple[Node, ...], domain: Node | None) -> tuple[Node, ...] | None:
+def static_entry(targets: tuple[StateNode, ...], domain: StateNode | None) -> tuple[StateNode, ...] | None:
     """The states entered, in order, or None when that depends on memory or has content of its own."""
     if domain is None:
         return ()
@@ -258,7 +262,7 @@ def static_entry(targets: tuple[Node, ...], domain: Node | None) -> tuple[Node, 
     return entering.ordered()
 
 
-def first_entry(targets: tuple[Node, ...], root: Node) -> Entering | tuple[Node, ...]:
+def first_entry(targets: tuple[StateNode, ...], root: StateNode) -> Entering | tuple[StateNode, ...]:
     """The states entered from nowhere, with nothing to remember: in order, if there is no more to it."""
     entering = static_entry(targets, root) or entry_set(targets, root, {})
     assert entering is not None
@@ -266,12 +270,12 @@ def first_entry(targets: tuple[Node, ...], root: Node) -> Entering | tuple[Node,
 
 
 def entry_set(
-    targets: tuple[Node, ...], domain: Node, memory: Mapping[str, tuple[Node, ...]] | None
+    targets: tuple[StateNode, ...], domain: StateNode, memory: Mapping[str, tuple[StateNode, ...]] | None
 ) -> Entering | None:
     """All states entered on the way to targets; None when it needs a memory that is not given."""
     entering = Entering()
-    goals: list[tuple[Node, Node]] = [(target, domain) for target in targets]
-    open_nodes: list[Node] = []
+    goals: list[tuple[StateNode, StateNode]] = [(target, domain) for target in targets]
+    open_nodes: list[StateNode] = []
     while goals or open_nodes:
         if not goals:
             goals = _defaults(open_nodes.pop(0), entering)
@@ -288,7 +292,7 @@ def entry_set(
     return entering
 
 
-def _enter_above(node: Node, limit: Node, entering: Entering) -> list[Node]:
+def _enter_above(node: StateNode, limit: StateNode, entering: Entering) -> list[StateNode]:
     """Adds the states between a goal and its limit; answers those whose other regions wait."""
     parallel = []
     for above in node.upward[1:]:
@@ -302,7 +306,7 @@ def _enter_above(node: Node, limit: Node, entering: Entering) -> list[Node]:
     return parallel
 
 
-def _defaults(node: Node, entering: Entering) -> list[tuple[Node, Node]]:
+def _defaults(node: StateNode, entering: Entering) -> list[tuple[StateNode, StateNode]]:
     if node.kind == "compound" and node.index not in entering.occupied:
         entering.by_default.add(node.index)
         return [(goal, node) for goal in node.completion]
@@ -311,7 +315,9 @@ def _defaults(node: Node, entering: Entering) -> list[tuple[Node, Node]]:
     return []
 
 
-def _remembered(node: Node, memory: Mapping[str, tuple[Node, ...]], entering: Entering) -> tuple[Node, ...]:
+def _remembered(
+    node: StateNode, memory: Mapping[str, tuple[StateNode, ...]], entering: Entering
+) -> tuple[StateNode, ...]:
     remembered = memory.get(node.id)
     if remembered:
         return remembered
@@ -320,7 +326,7 @@ def _remembered(node: Node, memory: Mapping[str, tuple[Node, ...]], entering: En
     return _first_recalled(node)
 
 
-def _first_recalled(node: Node) -> tuple[Node, ...]:
+def _first_recalled(node: StateNode) -> tuple[StateNode, ...]:
     """What a history state stands for before there is anything to remember."""
     parent = node.upward[1]
     if node.completion:

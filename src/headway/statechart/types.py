@@ -13,7 +13,7 @@ from pydantic_core import ErrorDetails, core_schema
 
 from headway.codec import encode, require_depth
 from headway.errors import HeadwayError, InputError
-from headway.statechart.sensitive import ALIASES, has_mark, has_marked_keys, names_in
+from headway.statechart.redaction import ALIASES, has_mark, has_marked_keys, names_in
 
 T = TypeVar("T")
 MODES: tuple[Literal["validation", "serialization"], ...] = ("validation", "serialization")
@@ -41,7 +41,7 @@ class Mark:
 
 
 Sensitive = Annotated[T, Mark()]
-"""A field that is not told: `iban: Sensitive[str]` is hidden in history, messages, live events and logs."""
+"""A field that is redacted: `iban: Sensitive[str]` is hidden in history, messages, live events and logs."""
 
 
 class Mismatch(HeadwayError):  # noqa: N818 - a verdict on data, which callers turn into a refusal
@@ -109,7 +109,7 @@ class DataType:
         return found
 
     def kept_schema(self) -> dict[str, Any]:
-        """The JSON Schema of what `dump` gives: with computed fields; empty when it cannot be told."""
+        """The JSON Schema of what `dump` gives: with computed fields; empty when it is not known."""
         try:
             return self._adapter.json_schema(mode="serialization")
         except pydantic.errors.PydanticUserError:
@@ -148,7 +148,7 @@ class DataType:
             yield f"{'.'.join(map(str, parts)) or 'it'}: {text.lower()}"
 
     def _shy(self) -> Shyness:
-        """Found out when the first error is told."""
+        """Computed at the first error."""
         if self._shyness is None:
             schemas = self.schemas()
             names = frozenset().union(*map(names_in, schemas)) if any(map(has_marked_keys, schemas)) else None

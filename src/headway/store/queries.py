@@ -10,6 +10,17 @@ from headway.codec import Value
 from headway.store.rows import Cursor, LetterRow, LogRow, MessageRow, Version
 
 
+class Readable(Value):
+    """What somebody may read: all instances but those of `closed` charts, and their own of these, too."""
+
+    person: str
+    closed: tuple[str, ...]
+
+    def takes(self, chart: str, owner: str | None) -> bool:
+        """Whether an instance of this chart and owner may be read."""
+        return chart not in self.closed or owner == self.person
+
+
 class InstanceQuery(Value):
     """Which instances to list: those after a cursor (an instance's id in creation order), newest last."""
 
@@ -19,6 +30,7 @@ class InstanceQuery(Value):
     parent: str | None = None
     owner: str | None = None
     ended: bool | None = None
+    readable: Readable | None = None
     after: str | None = None
     limit: int = 100
 
@@ -96,6 +108,7 @@ class EventQuery(Value):
     chart: str | None = None
     owner: str | None = None
     parent: str | None = None
+    readable: Readable | None = None
     limit: int = 100
 
     def takes(self, event: LogRow) -> bool:
@@ -106,6 +119,7 @@ class EventQuery(Value):
             and self.chart in {None, event.chart}
             and self.owner in {None, event.owner}
             and self.parent in {None, event.parent}
+            and (self.readable is None or self.readable.takes(event.chart, event.owner))
         )
 
 

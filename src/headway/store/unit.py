@@ -1,25 +1,31 @@
 """A unit: work for one transaction, which the store runs without knowing what it is about.
 
 A transition is a unit: it reads, decides, perhaps reads more, and then says what has changed. The unit does
-no I/O itself, so one set of rules runs on a thread with SQLite and on an event loop with PostgreSQL.
+no I/O itself, so one set of rules runs on a thread with SQLite and on an event loop with PostgreSQL. A
+command is a call of the port that a unit runs in its own transaction.
 """
 
 from __future__ import annotations
 
+import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Protocol
 
-from headway.codec import Scratch
-from headway.errors import StoreError
-from headway.store.commands import Command
+from headway.codec import Scratch, Value
+from headway.errors import StoreError, StoreUnavailableError
+from headway.store.queries import Claim, LetterQuery
 from headway.store.rows import (
     AskChange,
     AskClosing,
     AskRow,
+    Attempt,
     HistoryRow,
     InstanceRow,
     Key,
+    KeyNoteRow,
+    KeyRow,
     MessageRow,
     RecordRow,
     RequestRow,
@@ -30,6 +36,55 @@ from headway.store.rows import (
 
 Done = Callable[[BaseException | None], None]
 """Called when a unit has ended: with None, or with the error."""
+
+
+class Command(Value):
+    """A call of the port whose result a unit gets with its reads."""
+
+
+class ClaimWork(Command):
+    """As `WorkStore.claim`: the work that was leased."""
+
+    claim: Claim
+
+
+class HastenWork(Command):
+    """As `WorkStore.hasten`: the keys of the work that was to be done later."""
+
+    items: tuple[Attempt, ...]
+
+
+class RedriveLetters(Command):
+    """As `LetterStore.redrive`: how many letters."""
+
+    query: LetterQuery
+
+
+class DiscardLetters(Command):
+    """As `LetterStore.discard`: how many letters."""
+
+    query: LetterQuery
+
+
+class LookUpInstances(Command):
+    """As `InstanceStore.look_up`: the instances, without locking them."""
+
+    keys: tuple[Key, ...]
+
+
+class AddKey(Command):
+    """As `KeyStore.add`: True."""
+
+    key: KeyRow
+    note: KeyNoteRow
+
+
+class ChangeKey(Command):
+    """As `KeyStore.change`: False if the key has another secret or is revoked."""
+
+    key: KeyRow
+    note: KeyNoteRow
+    was: str
 
 
 class Reads(Scratch):
@@ -109,3 +164,31 @@ class Unit(Protocol):
 
     def changes(self) -> Changes:
         """What to write."""
+
+
+class Submissions(ABC):
+    """Runs each submitted unit as a task of its own."""
+
+    def __init__(self) -> None:
+        self._submitted: set[asyncio.Task[None]] = set()
+
+    @abstractmethod
+    async def run(self, unit: Unit) -> None:
+        """Run a unit in one transaction; on return its changes are durable."""
+
+    def submit(self, unit: Unit, done: Done) -> None:
+        """Begin to run a unit; `done` is called on the event loop, once, when it has ended."""
+        task = asyncio.get_running_loop().create_task(self._run(unit, done))
+        self._submitted.add(task)
+        task.add_done_callback(self._submitted.discard)
+
+    async def _run(self, unit: Unit, done: Done) -> None:
+        try:
+            await self.run(unit)
+        except asyncio.CancelledError:
+            done(StoreUnavailableError("the event loop has ended meanwhile", maybe_committed=True))
+            raise
+        except Exception as error:  # noqa: BLE001 - it is passed to the caller
+            done(error)
+        else:
+            done(None)

@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
 from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from headway.engine.trace import CURRENT, traceparent, tracing
+from headway.engine.orders import CURRENT, traceparent, tracing
 from headway.outbox.destination import BulkDestination, DeliveryReport, Destination
 from headway.outbox.message import Message
 from headway.worker.attempt import Fail

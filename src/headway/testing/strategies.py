@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headway.codec import replace
 from headway.statechart.chart import Charted, chart_of
 from headway.statechart.explore.events import Happening, Happenings, People
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.snapshot import Event
 from headway.testing.journey import Journey
 
@@ -58,7 +58,7 @@ class _Options:
     def __init__(self, chart: Charted, payloads: Payloads) -> None:
         self.chart = chart_of(chart)
         self.payloads = payloads
-        self.happenings = Happenings(self.chart, People(self.chart), Facts(self.chart))
+        self.happenings = Happenings(self.chart, People(self.chart), RuleFacts(self.chart))
 
     def of(self, journey: Journey) -> Iterator[Option]:
         if journey.snapshot.ended:

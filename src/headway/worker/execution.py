@@ -10,8 +10,7 @@ from logging import getLogger
 from typing import TypeVar
 
 from headway.clock import backoff
-from headway.engine.orders import Answer
-from headway.engine.trace import CURRENT
+from headway.engine.orders import CURRENT, Answer
 from headway.errors import HeadwayError, StoreError, UnknownVersionError
 from headway.statechart.snapshot import Event, work_timed_out
 from headway.worker.attempt import OBSOLETE, Again, Fail, RunningAttempt, conclude, failure, release

@@ -15,15 +15,14 @@ from typing import Any, TypeVar
 from headway.clock import milliseconds
 from headway.codec import Scratch, Value, decode, encode, require_depth
 from headway.engine.engine import LONGEST_NAME, Engine
-from headway.engine.orders import HOUR, Answer, Receipt, parent_named
+from headway.engine.orders import CURRENT, HOUR, Answer, Receipt, parent_named, tracing
 from headway.engine.requests import Request, run_once
 from headway.engine.service import LOG
-from headway.engine.trace import CURRENT, tracing
 from headway.errors import EngineError, InputError, ResultRefusedError, StoreError, WorkLostError
 from headway.statechart.snapshot import Event, Snapshot, work_timed_out
-from headway.store.commands import ClaimWork, Command, LookUpInstances
 from headway.store.queries import Claim
 from headway.store.rows import Attempt, InstanceRow, Version, WorkRow
+from headway.store.unit import ClaimWork, Command, LookUpInstances
 from headway.worker.attempt import (
     REFUSAL_CODES,
     AttemptRef,

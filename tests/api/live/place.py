@@ -17,9 +17,10 @@ from websockets.asyncio.client import ClientConnection
 from headway import Actor, Final, State, Statechart
 from headway.actions import live, spawn
 from headway.api.access import Access
-from headway.api.app import Front, application
+from headway.api.app import application
 from headway.api.limits import Limits, LiveLimits
 from headway.api.live import hub_of
+from headway.api.route import Front
 from headway.api.server import serving
 from headway.node import Node
 from tests.clocks import Ahead

@@ -140,7 +140,7 @@ def processes_of(worker: str) -> list[int]:
     return [
         int(line.split()[0])
         for line in listed.stdout.splitlines()
-        if "supervision.performing" in line and line.split()[-1] == worker
+        if "supervision.process" in line and line.split()[-1] == worker
     ]
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Event
 from typing import Any
 
-from headway.lifecycles.supervision.performing import NetworkError, Part, ResourcesExhaustedError
+from headway.lifecycles.supervision.process import NetworkError, Part, ResourcesExhaustedError
 
 
 def perform(part: Part) -> Any:

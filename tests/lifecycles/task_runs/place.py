@@ -11,7 +11,8 @@ import httpx
 
 from headway import Actor
 from headway.api.access import Access
-from headway.api.app import Front, application
+from headway.api.app import application
+from headway.api.route import Front
 from headway.api.server import serving
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.lifecycle import task_runs

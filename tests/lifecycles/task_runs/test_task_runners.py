@@ -15,7 +15,7 @@ from headway.lifecycles.task_runs.artifacts import (
     checked_artifacts,
     joined,
 )
-from headway.lifecycles.task_runs.graph import graph_problem
+from headway.lifecycles.task_runs.rules import graph_problem
 from headway.lifecycles.task_runs.runners import Process, Runner, Runners, TransientError
 from tests.lifecycles.task_runs import team
 

@@ -8,18 +8,20 @@ from typing import Any
 import pytest
 
 from headway.errors import StoreError
-from headway.store.commands import (
-    ClaimWork,
-    Command,
-    DiscardLetters,
-    HastenWork,
-    LookUpInstances,
-    RedriveLetters,
-)
 from headway.store.port import Store
 from headway.store.queries import Claim, LetterQuery, WorkQuery
 from headway.store.rows import RequestRow
-from headway.store.unit import Changes, Found, Reads
+from headway.store.unit import (
+    Changes,
+    ClaimWork,
+    Command,
+    DiscardLetters,
+    Found,
+    HastenWork,
+    LookUpInstances,
+    Reads,
+    RedriveLetters,
+)
 from tests.store.contract.acts import found, writing
 from tests.store.contract.place import INSTANCE, KNOWN, LONG_AGO, NEVER, REQUEST, letter, work
 from tests.store.contract.test_letters import keep

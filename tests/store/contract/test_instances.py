@@ -12,6 +12,7 @@ from headway.store.port import Store
 from headway.store.queries import (
     AskQuery,
     InstanceQuery,
+    Readable,
 )
 from headway.store.rows import AskClosing, InstanceRow
 from tests.store.contract.acts import KEY, writing
@@ -44,6 +45,9 @@ FILTERS: list[tuple[dict[str, Any], str]] = [
     ({"owner": "ann", "chart": "expense"}, "b"),
     ({"owner": "ann", "after": "a"}, "b"),
     ({"owner": "bob"}, ""),
+    ({"readable": Readable(person="ann", closed=("expense",))}, "abe"),
+    ({"readable": Readable(person="bob", closed=("expense", "leave"))}, ""),
+    ({"readable": Readable(person="bob", closed=()), "after": "d"}, "be"),
     ({"ended": False}, "cab"),
     ({"ended": True}, "de"),
     ({"chart": "leave", "status": "paid", "parent": "c", "ended": True}, "e"),

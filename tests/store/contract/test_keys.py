@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from headway.codec import replace
-from headway.store.commands import AddKey, ChangeKey, Command
 from headway.store.port import Store
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
-from headway.store.unit import Changes, Found, Reads
+from headway.store.unit import AddKey, ChangeKey, Changes, Command, Found, Reads
 from tests.store.contract.place import ANY_TEXT, AT, LONG_AGO, NEVER
 
 SECOND = timedelta(seconds=1)

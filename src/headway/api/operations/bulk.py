@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 
 from headway.api.access import Caller
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
-from headway.api.call import Called, Here, Who, needs
+from headway.api.call import Call
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
 from headway.api.operations.work import DryRun, Name, tell_workers
+from headway.api.parameters import Here, Who, needs
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.codec import Meta, as_dict
@@ -121,7 +122,7 @@ ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], Act]] = {
 
 
 @router.post("/bulk", operation_id="change_many")
-async def change_many(body: BulkBody, node: Here, caller: Who, call: Called) -> BulkResult:
+async def change_many(body: BulkBody, node: Here, caller: Who, call: Call) -> BulkResult:
     """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
 
     The instances are taken in the order of their creation, each with an outcome of its own. Charts judge as

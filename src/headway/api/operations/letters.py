@@ -10,20 +10,10 @@ from typing import Annotated, Any
 from fastapi import Query
 
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody
-from headway.api.call import (
-    PER_PAGE,
-    Cipher,
-    Cursor,
-    Here,
-    Keyed,
-    Limit,
-    Who,
-    Yes,
-    needs,
-)
 from headway.api.cursors import CursorCipher, cursor_place, cursor_text, fitting_rows, id_of
 from headway.api.idempotency import stored_json
 from headway.api.operations.work import DryRun, Name, OfInstance
+from headway.api.parameters import PER_PAGE, Cipher, Cursor, Here, Keyed, Limit, Who, Yes, needs
 from headway.api.route import Router
 from headway.codec import Meta
 from headway.engine.requests import Repeatable, Request

@@ -11,8 +11,9 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 
 from headway.api.bodies import NO_NUL, ResponseBody
-from headway.api.call import PER_PAGE, Call, Called, Cursor, Here, Limit, Who, Yes, needs
+from headway.api.call import Call
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
+from headway.api.parameters import PER_PAGE, Cursor, Here, Limit, Who, Yes, needs
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.api.workers import remote_of
@@ -153,7 +154,7 @@ async def get_work(work: WorkId, node: Here, caller: Who) -> WorkItem:
 
 
 @router.post("/work/{work}/retry", operation_id="retry_work")
-async def retry_work(work: WorkId, node: Here, caller: Who, call: Called) -> WorkItem:
+async def retry_work(work: WorkId, node: Here, caller: Who, call: Call) -> WorkItem:
     """Let work that waits for its next attempt be due now. What is due already stays as it is.
 
     The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
@@ -188,7 +189,7 @@ async def list_timers(
 
 
 @router.get("/workers", operation_id="list_workers")
-async def list_workers(node: Here, caller: Who, call: Called) -> WorkerSummaries:
+async def list_workers(node: Here, caller: Who, call: Call) -> WorkerSummaries:
     """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
     held = await node.engine.store.work.page(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
     leases: dict[str, list[WorkRow]] = defaultdict(list)

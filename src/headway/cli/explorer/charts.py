@@ -22,7 +22,7 @@ from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.check.check import check
 from headway.statechart.drawings import labels
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 
 class ChartNotFoundError(HeadwayError):
@@ -241,12 +241,12 @@ def _export(slug: str, form: str, label: str) -> str:
     return f'<a href="/api/charts/{escape(slug)}/export/{form}" download>{label}</a>'
 
 
-def _tree(nodes: Iterable[Node], name: str = "") -> str:
+def _tree(nodes: Iterable[StateNode], name: str = "") -> str:
     items = "\n".join(_branch(node) for node in nodes)
     return f'<ul class="{name}">{items}</ul>' if items else ""
 
 
-def _branch(node: Node) -> str:
+def _branch(node: StateNode) -> str:
     state = node.model
     kind = f' <span class="tag">{KINDS[node.kind]}</span>' if node.kind in KINDS else ""
     notes = "".join(f"<li>{escape(labels.cut(note, 160))}</li>" for note in labels.notes(state))

@@ -6,9 +6,10 @@ from collections import Counter
 
 from headway.codec import decode
 from headway.engine.upgrade.versions import Versions, lines_of
+from headway.statechart.people import senders
 from headway.statechart.snapshot import DELEGATE, AskDelegation
+from headway.statechart.upgrade.assessment import MANY, Turn
 from headway.statechart.upgrade.instance import UNDO, UPGRADE, UpgradeRecord
-from headway.statechart.upgrade.replay import MANY, Turn
 from headway.store.port import Store
 from headway.store.rows import HistoryRow, Key
 
@@ -42,7 +43,7 @@ class Activity:
     def _note(self, line: HistoryRow) -> None:
         names = line.transition.split(MANY)
         for name in {line.event, *names}:
-            _note_who(self.acted, name, line.actor, *self._delegated_by.get(line.actor, ()))
+            _note_who(self.acted, name, *self._delegated_by.get(line.actor, ()), line.actor)
         self._follow_delegation(line)
         if self._versions.transitions(line.version).issuperset(names):
             self.turns[Turn(line.event, line.transition, line.before, line.after)] += 1
@@ -68,7 +69,7 @@ class Activity:
 
 
 def _note_who(acted: Acted, name: str, *who: str) -> None:
-    acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), *who)))
+    acted[name] = senders(acted.get(name, ()), *who)
 
 
 async def activity_of(store: Store, key: Key, versions: Versions) -> Activity:

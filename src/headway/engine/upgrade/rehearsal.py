@@ -10,17 +10,17 @@ from typing import Any
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
 from headway.engine.facts import Facts
+from headway.engine.registry import stored_chart
 from headway.engine.upgrade.activity import Activity, activity_of
-from headway.engine.upgrade.versions import Versions, pages, prepared, stored_chart
+from headway.engine.upgrade.versions import Versions, pages, prepared
 from headway.errors import HeadwayError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent, SpawnChild
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Snapshot, child_changed
 from headway.statechart.step.step import Step, step
-from headway.statechart.upgrade.assessment import Fitness, Outlook, outlook
+from headway.statechart.upgrade.assessment import Fitness, HistoryReplay, Outlook, outlook
 from headway.statechart.upgrade.diff import lost_child_statuses
-from headway.statechart.upgrade.replay import Replay
 from headway.store.rows import InstanceRow, Key
 from headway.store.unit import Changes, Found, Reads
 
@@ -248,7 +248,7 @@ class Stage:
         self._engine, self._new, self._rehearsal, self._replay = engine, new, rehearsal, replay
         self._versions = Versions(engine, new)
         self._family = Family(engine, new)
-        self._replays: dict[int, Replay] = {}
+        self._replays: dict[int, HistoryReplay] = {}
 
     async def play(self, page: Sequence[InstanceRow]) -> None:
         """Try the instances of a page."""
@@ -309,9 +309,9 @@ class Stage:
             rehearsal.next_due = min(rehearsal.next_due or timer.due, timer.due)
 
     def _play_again(self, row: InstanceRow, old: Chart, activity: Activity) -> None:
-        replay = self._replays.setdefault(row.version, Replay(old, self._new))
+        replay = self._replays.setdefault(row.version, HistoryReplay(old, self._new))
         for turn, count in activity.turns.items():
-            fate = replay.fate(turn)
+            fate = replay.result(turn)
             if fate is None:
                 continue
             self._rehearsal.lines += count

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Sequence
 
-from headway.codec import decode
 from headway.engine.engine import Engine
+from headway.engine.registry import stored_chart
 from headway.errors import ChartChangedError, UnknownChartError
-from headway.statechart.chart import Chart, named_functions
+from headway.statechart.chart import Chart
 from headway.statechart.export import chart_hash
-from headway.statechart.model import Model
 from headway.statechart.upgrade.instance import watched_anew
 from headway.statechart.upgrade.renaming import Renaming
 from headway.store.port import Store
-from headway.store.rows import ChartRow, HistoryRow, InstanceRow, Key
+from headway.store.rows import HistoryRow, InstanceRow, Key
 
 PAGE = 200
 LINES = 200
@@ -35,16 +34,6 @@ async def prepared(engine: Engine, name: str, to: int) -> Chart:
             )
         engine.charts.remember(stored_chart(row, new))
     return new
-
-
-def stored_chart(row: ChartRow, like: Chart | None = None) -> Chart:
-    """A version as it was stored, with the functions and types that a later one still has by their names."""
-    whole = decode(Model, row.document)
-    if like is None:
-        return Chart(whole)
-    wanted = named_functions(whole)
-    functions = {name: call for name, call in like.functions.items() if name in wanted}
-    return Chart(whole, functions, like.types)
 
 
 class Versions:

@@ -1,4 +1,4 @@
-"""What transitions of an application write down and tell."""
+"""The actions of an application's transitions: what they store, log and publish, and the checkpoints."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ from functools import cache
 from typing import Any
 
 from headway import View
-from headway.actions import add, live, put, spawn
+from headway.actions import add, live, put, record, spawn
 from headway.clock import time_text
-from headway.lifecycles.applications.error_codes import ALL
-from headway.lifecycles.applications.quality import judge
-from headway.lifecycles.applications.signals import code_of, next_engine
+from headway.lifecycles.applications.failures import ALL, code_of, next_engine
+from headway.lifecycles.applications.guards import judge
 from headway.statechart import delay, model
 
 Action = Callable[[View], Mapping[str, Any]]
@@ -84,8 +83,8 @@ def failure_given_up(view: View) -> Mapping[str, Any]:
 
 def _error(code: str, message: object) -> Mapping[str, Any]:
     known = ALL.get(code)
-    told = str(message or (known.message if known else code))
-    return {"errorCode": code, "errorMessage": told, "errorRetriable": known.retriable if known else None}
+    text = str(message or (known.message if known else code))
+    return {"errorCode": code, "errorMessage": text, "errorRetriable": known.retriable if known else None}
 
 
 def engine_chosen(view: View) -> Mapping[str, Any]:
@@ -262,7 +261,7 @@ def failure(view: View) -> Mapping[str, Any]:
 
 
 def held(view: View) -> list[Mapping[str, Any]]:
-    """What is to be released once a worker has begun: it may hold a browser that it has not told of yet."""
+    """What to release when a started task ends: its worker may hold a browser it has not reported yet."""
     task = view.context
     browser = {"profileId": task.profileId, "cdpUrl": task.cdpUrl}
     return [{"taskId": view.instance, **browser}] if task.startedAt else []
@@ -279,7 +278,7 @@ FORM_FORGOTTEN = put(
     pageState={},
     formLost=False,
 )
-"""The form is opened anew and is empty: of what was filled in, only what the user has said is kept."""
+"""The form is opened again and is empty: only the user's own answers are kept."""
 UNIT_RETURNED = add("usage:{userId}", -1)
 STATUS = (live("state_change", data=status_change), status_kept)
 REVIEW = (live("field_review", data=review_data),)
@@ -289,3 +288,28 @@ DONE = log("checkpoint", "{subType: 'workflow_completed'}")
 COMPLETED = (duration_kept, *END, live("completed", data=success), DONE)
 ERROR = log("error", "{code: errorCode, message: errorMessage, retriable: errorRetriable}")
 FAILED = (*END, live("error", data=failure), ERROR)
+
+
+# Checkpoints: the six points from which an application can go on after a crash.
+
+
+def reached(name: str, *fields: str, of: str = "") -> tuple[Any, ...]:
+    """Store these fields of the record as a checkpoint of this task, and log it."""
+    return record("checkpoint", f"{{instance}}:{name}{of}", *fields), log(
+        "checkpoint", f"{{subType: '{name}'}}"
+    )
+
+
+BROWSER = keep("cdpUrl", "profileId", "liveViewUrl")
+FORM = ("platform", "formFlow", "uploadNeeded")
+PAGE = (keep("screenshotUrl", "captchaPresent"), fields_kept, put(refills=0))
+CONFIRMATION = ("confirmationId", "confirmationPage", "screenshotUrl")
+
+CONNECTED = reached("provisioned", "cdpUrl", "profileId", "tier", "engine")
+PROVISIONED = (BROWSER, keep("engine"), *CONNECTED)
+RESTARTED = (BROWSER, *CONNECTED)
+ANALYZED = (form_kept, fields_kept, *reached("analyzed", *FORM, "fields"))
+PAGE_FILLED = (*PAGE, *reached("page_filled", "pageIndex", "fields", "screenshotUrl", of=":{pageIndex}"))
+UPLOADED = (put(resumeUploaded=True), keep("captchaPresent"), *reached("resume_uploaded", "resumeUploaded"))
+SUBMITTED = (put(submitAttempted=True), *reached("submitted", "submitAttempted"))
+VERIFIED = (keep(*CONFIRMATION), *reached("verified", *CONFIRMATION))

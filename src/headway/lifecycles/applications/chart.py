@@ -11,25 +11,23 @@ from headway.actions import add, live, put, topic
 from headway.clock import time_text
 from headway.lifecycles.applications import actions, guards, record, work
 from headway.lifecycles.applications.actions import (
+    ANALYZED,
+    BROWSER,
+    CONNECTED,
     FORM_FORGOTTEN,
+    PAGE_FILLED,
+    PROVISIONED,
+    RESTARTED,
+    SUBMITTED,
     UNIT_RETURNED,
+    UPLOADED,
+    VERIFIED,
     fails,
     fails_shown,
     keep,
     log,
 )
-from headway.lifecycles.applications.checkpoints import (
-    ANALYZED,
-    BROWSER,
-    CONNECTED,
-    PAGE_FILLED,
-    PROVISIONED,
-    RESTARTED,
-    SUBMITTED,
-    UPLOADED,
-    VERIFIED,
-)
-from headway.lifecycles.applications.error_codes import LOST
+from headway.lifecycles.applications.failures import LOST
 
 WORKER = "worker"
 USER = "user"

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from headway import No, View
-from headway.lifecycles.applications.error_codes import LOST, NOT_SENT
-from headway.lifecycles.applications.signals import ENGINES, RECOVERABLE, SIGNALS, next_engine, retries_on
+from headway.lifecycles.applications.failures import (
+    ENGINES,
+    LOST,
+    NOT_SENT,
+    RECOVERABLE,
+    SIGNALS,
+    next_engine,
+    retries_on,
+)
+from headway.lifecycles.applications.record import Field
 from headway.statechart import Fact
 
 FACTS = (
@@ -30,6 +39,8 @@ FACTS = (
 MOST_RESTARTS = 2
 MOST_REFILLS = 2
 MOST_FIXES = 2
+LEAST_AVERAGE = 0.7
+LEAST_CONFIDENCE = 0.4
 
 
 def on_a_server(view: View) -> bool | No:
@@ -56,9 +67,9 @@ def within_plan(view: View) -> bool | No:
 
 
 def theirs(view: View) -> bool | No:
-    """The sender is the task's user, an admin, or somebody to whom the user has left the question.
+    """The sender is the task's user, an admin, or a delegate of the user.
 
-    Who has neither role comes here only with a question that was delegated.
+    An actor with neither role gets here only as the delegate of an ask.
     """
     user, roles = view.context.userId, view.actor.roles
     is_theirs = view.actor.id == user or "admin" in roles or "user" not in roles
@@ -130,6 +141,27 @@ def upload_due(view: View) -> bool:
     return bool(view.context.uploadNeeded and not view.context.resumeUploaded)
 
 
+def judge(fields: Sequence[Field], *, resume_uploaded: bool, captcha_present: bool) -> dict[str, Any]:
+    """The result of all five gates: passed, failures, overallConfidence and lowConfidenceFields."""
+    filled = [field for field in fields if field.value and not field.is_file]
+    average = sum(field.confidence for field in filled) / len(filled) if filled else 0.0
+    low = [field for field in filled if field.confidence < LEAST_CONFIDENCE]
+    gates = {
+        "required_fields": not any(field.is_missing for field in fields),
+        "average_confidence": average >= LEAST_AVERAGE,
+        "low_confidence": not low,
+        "resume_uploaded": resume_uploaded,
+        "no_captcha": not captcha_present,
+    }
+    failures = [name for name, passed in gates.items() if not passed]
+    return {
+        "passed": not failures,
+        "failures": failures,
+        "overallConfidence": round(average, 4),
+        "lowConfidenceFields": [{"name": field.name, "confidence": field.confidence} for field in low],
+    }
+
+
 def gates_passed(view: View) -> bool:
     """All quality gates pass."""
     return bool(view.context.gates["passed"])
@@ -197,7 +229,7 @@ def engine_may_help(view: View) -> bool:
 
 
 def restarts_left(view: View) -> bool:
-    """The browser was not started anew too often."""
+    """The browser may be restarted once more."""
     return view.counters["restarts"] < MOST_RESTARTS
 
 
@@ -207,7 +239,7 @@ def browser_dead(view: View) -> bool:
 
 
 def browser_gone(view: View) -> bool:
-    """The browser must be started anew, and that was not done too often."""
+    """The browser must be restarted, and restarts are left."""
     return browser_dead(view) and restarts_left(view)
 
 
@@ -217,7 +249,7 @@ def still_there(view: View) -> bool:
 
 
 def browser_unplugged(view: View) -> bool:
-    """The engine must be connected anew, and that was not done too often."""
+    """The engine must be reconnected, and reconnects are left."""
     return failed_as(view) == "CDP_DISCONNECT" and view.counters["reconnects"] < MOST_RESTARTS
 
 

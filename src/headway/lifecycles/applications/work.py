@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from headway import Retry, Run
-from headway.lifecycles.applications.error_codes import DEFAULT, FOR_SUBMISSION, RETRIES
-from headway.lifecycles.applications.signals import SIGNALS
+from headway.lifecycles.applications.failures import DEFAULT, FOR_SUBMISSION, RETRIES, SIGNALS
 
 
 def _browser(

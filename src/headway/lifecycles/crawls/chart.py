@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from headway import AtMost, Final, Retry, Run, State, Statechart, any_live
 from headway.actions import clear, count, put, stamp, topic
-from headway.lifecycles.crawls.domains import DOMAIN, heed_domain, slow_down
-from headway.lifecycles.crawls.faults import CLASSES, MOST_ATTEMPTS
+from headway.lifecycles.crawls.failures import CLASSES, MOST_ATTEMPTS
 from headway.lifecycles.crawls.record import Amounts, Beat, Claim, CrawlData, Fault
 from headway.lifecycles.crawls.rules import (
     BEAT,
+    DOMAIN,
     SILENCE,
     backoff,
     begin_counting,
@@ -17,12 +17,14 @@ from headway.lifecycles.crawls.rules import (
     estimate,
     has_counted,
     has_the_job,
+    heed_domain,
     is_anti_bot,
     is_last_attempt,
     is_permanent,
     note_error,
     note_start,
     note_wall_clock,
+    slow_down,
     wall_clock_limit,
 )
 

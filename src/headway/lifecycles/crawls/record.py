@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from headway.lifecycles.crawls.faults import Kind
+from headway.lifecycles.crawls.failures import Kind
 
 AMOUNTS = (
     "urls_total",

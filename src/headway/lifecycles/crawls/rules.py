@@ -8,17 +8,31 @@ from typing import Any
 from zlib import crc32
 
 from headway import No, View
-from headway.actions import count, put
+from headway.actions import count, put, record
 from headway.clock import time_text
-from headway.lifecycles.crawls.faults import MOST_ATTEMPTS, POLICIES, Kind, classed
-from headway.lifecycles.crawls.record import AMOUNTS
+from headway.lifecycles.crawls.failures import MOST_ATTEMPTS, POLICIES, Kind, classed
+from headway.lifecycles.crawls.record import AMOUNTS, CrawlData
 from headway.statechart import delay, model
 
 BEAT = 10
-"""Every so many seconds a worker shows that it lives."""
+"""Seconds between two heartbeats of a worker."""
 
 SILENCE = 90
-"""After so many seconds without a sign a worker is lost."""
+"""Seconds without a heartbeat after which a worker is lost."""
+
+REMEMBERED = timedelta(hours=1)
+"""How long after the last sign of bot defence a domain keeps its lower limit."""
+
+USUAL: int = CrawlData.domain_concurrency
+"""How many jobs run at once for a domain without a stored limit."""
+
+DOMAIN = model.Fact(
+    name="defended",
+    kind="record",
+    key="crawl_domain:{kind}:{domain}",
+    meaning="how many jobs the domain bears at once, since it has defended itself",
+)
+KEPT = record("crawl_domain", "{kind}:{domain}", "domain_concurrency", "defended_at")
 
 
 def has_the_job(view: View) -> bool | No:
@@ -99,6 +113,21 @@ def estimate(view: View) -> dict[str, Any]:
     return {"eta_seconds": seconds, "counted": _counted(view)}
 
 
+def heed_domain(view: View) -> dict[str, Any]:
+    """Lower the job's concurrency to the stored limit of its domain."""
+    return {"domain_concurrency": _limit(view)}
+
+
+def slow_down(view: View) -> list[model.Action]:
+    """Slow start, a fresh session, and half as many jobs at once, by this job's limit and by its domain's."""
+    job = view.context
+    # A job that is content with less than others says nothing of what the domain bears.
+    bears = _half(_known(view) or USUAL)
+    signs = put(slow_start=True, session=job.session + 1, defended_at=time_text(view.now))
+    kept: list[model.Action] = [put(domain_concurrency=bears), KEPT] if job.domain else []
+    return [signs, *kept, put(domain_concurrency=min(bears, _half(_limit(view))))]
+
+
 def backoff(view: View) -> timedelta:
     """The wait before the next attempt, by the class of the error."""
     attempts = view.counters["attempts"]
@@ -139,3 +168,22 @@ def _counted(view: View) -> int:
 
 def _elapsed(view: View, since: str | None) -> float:
     return (view.now - datetime.fromisoformat(since)).total_seconds() if since else 0.0
+
+
+def _half(limit: int) -> int:
+    return max(1, limit // 2)
+
+
+def _limit(view: View) -> int:
+    """The job's own limit, or the domain's, if that is lower."""
+    own: int = view.context.domain_concurrency
+    return min(own, _known(view) or own)
+
+
+def _known(view: View) -> int | None:
+    """What the domain bears, unless that is not known or too old."""
+    known = view.facts.get(DOMAIN.name)
+    if not known or view.now - datetime.fromisoformat(known["defended_at"]) >= REMEMBERED:
+        return None
+    lowered: int = known["domain_concurrency"]
+    return lowered

@@ -184,8 +184,8 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
     plan_stalled = GENERATING_PLAN.on_error.stay(live=STALLED) | GENERATING_PLAN.on_done.stay(live=STALLED)
     assessment_stalled = COMPLETED.on_error.stay(live=STALLED) | COMPLETED.on_done.stay(live=STALLED)
     RETRY = (
-        RECEIVED.to(RECEIVED, by=OPERATOR, meaning="the work begins anew")
-        | VALIDATING_SKILLS.to(VALIDATING_SKILLS, by=OPERATOR, meaning="the work begins anew")
-        | GENERATING_PLAN.to(GENERATING_PLAN, by=OPERATOR, meaning="the work begins anew")
-        | COMPLETED.to(COMPLETED, by=OPERATOR, meaning="the work begins anew")
+        RECEIVED.to(RECEIVED, by=OPERATOR, meaning="the work starts again")
+        | VALIDATING_SKILLS.to(VALIDATING_SKILLS, by=OPERATOR, meaning="the work starts again")
+        | GENERATING_PLAN.to(GENERATING_PLAN, by=OPERATOR, meaning="the work starts again")
+        | COMPLETED.to(COMPLETED, by=OPERATOR, meaning="the work starts again")
     )

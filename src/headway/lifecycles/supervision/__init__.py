@@ -2,6 +2,6 @@
 
 from headway.lifecycles.supervision.chart import Job, Supervisor, Worker
 from headway.lifecycles.supervision.lifecycle import supervision
-from headway.lifecycles.supervision.performing import NetworkError, Part, ResourcesExhaustedError
+from headway.lifecycles.supervision.process import NetworkError, Part, ResourcesExhaustedError
 
 __all__ = ["Job", "NetworkError", "Part", "ResourcesExhaustedError", "Supervisor", "Worker", "supervision"]

@@ -6,13 +6,7 @@ from headway import Final, Retry, Run, State, Statechart, any_live, invariant
 from headway.actions import log, put, record, spawn, stamp, tell
 from headway.lifecycles.supervision.job_rules import (
     DEEPEST,
-    Allocation,
-    Crash,
     JobData,
-    Moved,
-    Result,
-    SubJob,
-    TaskDone,
     all_done,
     ask_for_workers,
     assign_tasks,
@@ -34,16 +28,28 @@ from headway.lifecycles.supervision.job_rules import (
     sub_job,
     tell_over,
 )
-from headway.lifecycles.supervision.messages import Reached, Task
-from headway.lifecycles.supervision.placing import (
+from headway.lifecycles.supervision.messages import (
+    Allocation,
     Asks,
+    Assignment,
+    Crash,
     Down,
+    Error,
     Free,
     Gone,
     JobOver,
-    SupervisorData,
+    Moved,
+    Over,
+    Reached,
+    Result,
+    SubJob,
+    Task,
+    TaskDone,
     Up,
     Waits,
+)
+from headway.lifecycles.supervision.supervisor_rules import (
+    SupervisorData,
     dismiss_all,
     give_word,
     note_down,
@@ -64,9 +70,6 @@ from headway.lifecycles.supervision.worker_rules import (
     MOST_LOSSES,
     TRANSIENT,
     UNRECOVERABLE,
-    Assignment,
-    Error,
-    Over,
     WorkerData,
     a_third,
     add_task,

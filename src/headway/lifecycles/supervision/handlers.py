@@ -9,8 +9,7 @@ from typing import Any
 from headway import Event
 from headway.codec import encode
 from headway.lifecycles.supervision.chart import Job, Worker
-from headway.lifecycles.supervision.performing import Part
-from headway.lifecycles.supervision.process import WorkerProcess
+from headway.lifecycles.supervision.process import Part, WorkerProcess
 from headway.lifecycles.supervision.worker_rules import TRANSIENT
 from headway.worker import Fail, Handlers, Work
 
@@ -20,7 +19,7 @@ LARGEST_CARRIED = 10_000
 
 
 class CarriedError(Exception):
-    """A task stands at a safe point that its worker is to know, and waits to be taken up again there."""
+    """A safe point is due for the worker's data; the task waits there for its next attempt."""
 
     def __init__(self, reached: Any) -> None:
         super().__init__("the task goes on in the next attempt")
@@ -28,7 +27,7 @@ class CarriedError(Exception):
 
 
 def read_aloud(part: Part) -> dict[str, Any]:
-    """A task for want of another one: its lines are gone through, each up to a safe point."""
+    """The default task: it goes through its lines, with a safe point after each."""
     lines = part.description.splitlines()
     for number in range(part.reached or 0, len(lines)):
         part.safe_point(number + 1)
@@ -38,9 +37,9 @@ def read_aloud(part: Part) -> dict[str, Any]:
 def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
     """The handlers; `perform` names the function, as `module:function`, that performs tasks.
 
-    Each safe point is kept for the next attempt. One in so many seconds, unless it is large, is carried into
-    the worker's data, which outlives the attempt: whoever takes over after the worker was lost or terminated
-    begins there.
+    Each safe point is kept for the next attempt. Every `carried_every` seconds one is also stored in the
+    worker's data, unless it is large. It outlives the attempt: if the worker is lost or terminated, the next
+    one begins there.
     """
     handlers = Handlers()
 
@@ -73,7 +72,7 @@ def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
 
 
 def _keeping(work: Work, known: Any, carried_every: float) -> Callable[[Any], Awaitable[None]]:
-    """What keeps safe points; raises CarriedError when the worker has `known` of none for so many seconds."""
+    """A function that keeps safe points; it raises CarriedError when one is due for the worker's data."""
     begun = time.monotonic()
 
     async def keep(value: Any) -> None:
@@ -86,7 +85,7 @@ def _keeping(work: Work, known: Any, carried_every: float) -> Callable[[Any], Aw
 
 
 async def _process(work: Work, perform: str, task: str | None) -> WorkerProcess:
-    """The worker's process; one that has died, or is at a task that nobody wants any more, is replaced."""
+    """The worker's process; one that has died, or runs a task that is no longer wanted, is replaced."""
     held: WorkerProcess | None = work.resource
     if held is not None and held.can_do(task):
         return held

@@ -41,54 +41,6 @@ class JobData:
     completed_at: str | None = None
 
 
-@dataclass
-class Allocation:
-    """The workers that a job is given, one for each of its parts."""
-
-    workers: list[str]
-
-
-@dataclass
-class Moved:
-    """Another worker for a part whose worker is gone."""
-
-    task: str
-    worker: str
-
-
-@dataclass
-class TaskDone:
-    """A part of the job, and what it has come to."""
-
-    task: str
-    result: Any = None
-
-
-@dataclass
-class Crash:
-    """How a worker of the job has ended, and how far it was with which part."""
-
-    error: str = ""
-    task: str = ""
-    reached: Any = None
-
-
-@dataclass
-class Result:
-    """What a job has produced."""
-
-    result: Any = None
-
-
-@dataclass
-class SubJob:
-    """A job that a running job hands down."""
-
-    task_description: str
-    worker_count: int = 1
-    timeout_seconds: float = 3600
-
-
 def problems(job: JobData) -> list[str]:
     """Why a job cannot be run."""
     rules = (
@@ -105,7 +57,7 @@ def problems(job: JobData) -> list[str]:
 
 
 def fits(description: str) -> bool:
-    """Whether a task is short enough to be told."""
+    """Whether a task description is short enough to be sent to a worker."""
     return len(encode(description)) <= LARGEST_DESCRIPTION
 
 
@@ -127,7 +79,7 @@ def depth_left(view: View) -> bool | No:
 
 
 def crashes_left(view: View) -> bool | No:
-    """A worker that crashed is replaced only so often."""
+    """A crashed worker is replaced at most `MOST_CRASHES` times."""
     return view.counters["crashes"] < MOST_CRASHES or No(f"{MOST_CRASHES} workers have been replaced already")
 
 
@@ -170,10 +122,10 @@ def keep_result(view: View) -> dict[str, Any]:
 
 def keep_reached(view: View) -> dict[str, Any]:
     """Whoever takes over a part goes on where the last one was."""
-    told = view.payload
-    if told.reached is None:
+    heard = view.payload
+    if heard.reached is None:
         return {}
-    return {"reached": {**view.context.reached, told.task: told.reached}}
+    return {"reached": {**view.context.reached, heard.task: heard.reached}}
 
 
 def gather_results(view: View) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The four metrics of supervision, told by the service and by the supervisor's own route."""
+"""The four metrics of supervision, for the service's metrics and for the supervisor's own route."""
 
 from __future__ import annotations
 

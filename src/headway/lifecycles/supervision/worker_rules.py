@@ -27,9 +27,9 @@ MOST_TASKS = 100
 MOST_RESULTS, LARGEST_RESULTS = 10, 1_000_000
 """How many results of its own tasks a worker keeps, and their bytes of JSON."""
 THIRDS = 3
-"""So many times within its patience a worker listens for its supervisor."""
+"""How often a worker checks for its supervisor within the timeout."""
 LEAST_PATIENCE = 3
-"""Seconds: a worker listens no oftener than once in each of them."""
+"""Seconds; the shortest timeout, so that a worker checks at most once a second."""
 
 
 @dataclass
@@ -64,28 +64,6 @@ class WorkerData:
     """When it last came to run; further tasks do not change that."""
     paused_at: str | None = None
     completed_at: str | None = None
-
-
-@dataclass
-class Assignment:
-    """The tasks a worker is started with; without any it takes those of jobs, as they come."""
-
-    tasks: list[str] | None = None
-
-
-@dataclass
-class Over:
-    """A job whose tasks nobody needs to do any more."""
-
-    job: str
-
-
-@dataclass
-class Error:
-    """What went wrong."""
-
-    code: str
-    message: str = ""
 
 
 def has_capacity(view: View) -> bool | No:
@@ -196,34 +174,34 @@ def tell_down(view: View) -> list[model.Action]:
 
 def tell_gone(view: View) -> list[model.Action]:
     """The job hears how far its task is; the supervisor, that the worker has ended: it finds others."""
-    told = [
+    messages = [
         to(task.job, "left_at", **asdict(Reached(task.id, task.reached)))
         for task in view.context.tasks[:1]
         if task.job and task.reached is not None
     ]
-    return [*told, *_to_supervisor(view, "worker_gone")]
+    return [*messages, *_to_supervisor(view, "worker_gone")]
 
 
 def tell_crash(view: View) -> list[model.Action]:
     """The job of the task in hand hears of the crash; the supervisor replaces the worker."""
-    told = [
+    messages = [
         to(task.job, "worker_crash", error=_error(view), task=task.id, reached=_reached(view, task))
         for task in view.context.tasks[:1]
         if task.job
     ]
-    return [*told, *_tell_failed(view)]
+    return [*messages, *_tell_failed(view)]
 
 
 def tell_failure(view: View) -> list[model.Action]:
     """The job of the task in hand fails with it; the worker is replaced, but not for that task."""
     said = view.event.data
-    told = [
+    messages = [
         to(task.job, "error", code=said["code"], message=said.get("message", ""))
         for task in view.context.tasks[:1]
         if task.job
     ]
     given_up = [task.id for task in view.context.tasks[:1]]
-    return [*told, *_tell_failed(view, given_up=given_up)]
+    return [*messages, *_tell_failed(view, given_up=given_up)]
 
 
 def a_third(view: View) -> float:
@@ -296,9 +274,9 @@ def _to_supervisor(view: View, event: str, **data: Any) -> list[model.Action]:
 
 
 def _reached(view: View, task: Task) -> Any:
-    """The safe point that is told with the event, or the last that was known."""
-    told = view.event.data.get("reached")
-    return task.reached if told is None else told
+    """The safe point that comes with the event, or else the last known one."""
+    reached = view.event.data.get("reached")
+    return task.reached if reached is None else reached
 
 
 def _error(view: View) -> str:

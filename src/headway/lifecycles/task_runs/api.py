@@ -18,7 +18,6 @@ from headway.http import (
     Cursor,
     Here,
     Keyed,
-    KeyedRequest,
     Limit,
     RequestBody,
     RequestId,
@@ -34,9 +33,16 @@ from headway.http import (
     problem_of,
 )
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.documents import process_shown, run_shown, workflow_shown
 from headway.lifecycles.task_runs.runners import Runners
-from headway.lifecycles.task_runs.runs import MOST_NODES, RunState, Task, TaskRuns
+from headway.lifecycles.task_runs.runs import (
+    MOST_NODES,
+    RunState,
+    Task,
+    TaskRuns,
+    process_shown,
+    run_shown,
+    workflow_shown,
+)
 from headway.node import LONGEST_NAME, LONGEST_NEW_NAME, Receipt
 
 router = Router(tags=["task runs"])
@@ -57,7 +63,7 @@ class NewTaskRun(RequestBody):
     runner: Annotated[str, Meta(description="The name that a runner is registered by.", examples=["extract"])]
     id: Annotated[NewId | None, Meta(description="Its id; without one it gets one.")] = None
     input_artifacts: Annotated[list[Any], Meta(description="What its runner gets.")] = []
-    config: Annotated[dict[str, Any], Meta(description="What its runner is told.")] = {}
+    config: Annotated[dict[str, Any], Meta(description="Options for its runner.")] = {}
     dispatch: Annotated[bool, Meta(description="Whether it continues by itself once it is prepared.")] = True
     request_id: RequestKey = None
 
@@ -234,6 +240,28 @@ def desk_of(request: Request, node: Here, caller: Who) -> TaskRuns:
 Desk = Annotated[TaskRuns, Depends(desk_of)]
 
 
+class Applier:
+    """Applies an action to the run, process or workflow run that the path names."""
+
+    def __init__(
+        self,
+        id: Id,  # noqa: A002 - the name in the path
+        desk: Desk,
+        caller: Who,
+        keyed: Keyed,
+    ) -> None:
+        self._id, self._desk, self._caller = id, desk, caller
+        self._request_id = None if keyed is None else keyed.part_id("apply")
+
+    async def __call__(self, chart: type[Statechart], action: str) -> Response:
+        """The answer to the action; raises a problem if it is refused."""
+        by, request_id = self._caller.actor, self._request_id
+        return await _applied(self._desk.apply(chart, self._id, action, by=by, request_id=request_id))
+
+
+Apply = Annotated[Applier, Depends(Applier)]
+
+
 @router.get("/task-runners", operation_id="list_task_runners", dependencies=READ)
 async def list_runners(request: Request) -> RunnersShown:
     """The runners that task runs can name."""
@@ -251,7 +279,7 @@ async def create_run(body: NewTaskRun, desk: Desk, caller: Who, request_id: Requ
     """Create a task run; its runner prepares its processes right after."""
     given = as_dict(body)
     del given["request_id"]
-    return await _told(desk.create_run(**given, by=caller.actor, request_id=request_id), "/task-runs/")
+    return await _applied(desk.create_run(**given, by=caller.actor, request_id=request_id), "/task-runs/")
 
 
 @router.get("/task-runs", operation_id="list_task_runs", dependencies=READ)
@@ -297,20 +325,12 @@ async def list_processes(
     response_model=Applied,
     dependencies=SEND,
 )
-async def apply_to_run(
-    id: Id,  # noqa: A002 - the name in the path
-    body: RunAction,
-    desk: Desk,
-    caller: Who,
-    *,
-    keyed: Keyed,
-) -> Response:
+async def apply_to_run(body: RunAction, apply: Apply) -> Response:
     """Continue, stop, restart, resume or retry a task run. What is not possible now is 409.
 
     `retry` repeats what has failed of a Failed run, and only that: its failed processes, or the hook.
     """
-    request_id = _part_id(keyed)
-    return await _told(desk.apply(TaskRun, id, body.action, by=caller.actor, request_id=request_id))
+    return await apply(TaskRun, body.action)
 
 
 @router.get("/task-processes/{id}", operation_id="get_task_process", dependencies=READ)
@@ -325,17 +345,9 @@ async def get_process(id: Id, desk: Desk) -> TaskProcessShown:  # noqa: A002 - t
     response_model=Applied,
     dependencies=SEND,
 )
-async def apply_to_process(
-    id: Id,  # noqa: A002 - the name in the path
-    body: ProcessAction,
-    desk: Desk,
-    caller: Who,
-    *,
-    keyed: Keyed,
-) -> Response:
+async def apply_to_process(body: ProcessAction, apply: Apply) -> Response:
     """Stop, restart, resume or retry one process."""
-    request_id = _part_id(keyed)
-    return await _told(desk.apply(TaskProcess, id, body.action, by=caller.actor, request_id=request_id))
+    return await apply(TaskProcess, body.action)
 
 
 @router.post(
@@ -349,7 +361,7 @@ async def create_workflow(body: NewWorkflowRun, desk: Desk, caller: Who, request
     """Create a workflow run: a graph of tasks, each of which begins when those it waits for are done."""
     tasks = {name: Task(**as_dict(node)) for name, node in body.nodes.items()}
     made = desk.create_workflow(tasks, id=body.id, start=body.start, by=caller.actor, request_id=request_id)
-    return await _told(made, "/workflow-runs/")
+    return await _applied(made, "/workflow-runs/")
 
 
 @router.get("/workflow-runs", operation_id="list_workflow_runs", dependencies=READ)
@@ -377,34 +389,22 @@ async def get_workflow(id: Id, desk: Desk) -> WorkflowRunShown:  # noqa: A002 - 
     response_model=Applied,
     dependencies=SEND,
 )
-async def apply_to_workflow(
-    id: Id,  # noqa: A002 - the name in the path
-    body: WorkflowAction,
-    desk: Desk,
-    caller: Who,
-    *,
-    keyed: Keyed,
-) -> Response:
+async def apply_to_workflow(body: WorkflowAction, apply: Apply) -> Response:
     """Start, stop or resume a workflow run, or retry what has failed of it."""
-    request_id = _part_id(keyed)
-    return await _told(desk.apply(WorkflowRun, id, body.action, by=caller.actor, request_id=request_id))
+    return await apply(WorkflowRun, body.action)
 
 
-async def _told(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
-    """What has become of it; of what is new also where it is."""
+async def _applied(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
+    """The answer to an action; for something new also its location."""
     try:
         receipt = await doing
     except RefusedError as error:
         raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
-    told = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
+    applied = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
     headers = {"ETag": f'"{receipt.seq}"'}
     if made_in is None:
-        return json_response(told, 200, headers)
-    return json_response(told, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
-
-
-def _part_id(keyed: KeyedRequest | None) -> str | None:
-    return None if keyed is None else keyed.part_id("apply")
+        return json_response(applied, 200, headers)
+    return json_response(applied, 201, {**headers, "Location": made_in + quote(receipt.instance, safe="")})
 
 
 async def _page(

@@ -207,7 +207,7 @@ class TaskRun(
     hook_failed = completing.on_error.computes(Failed, do=(*ERROR, LET_GO), sets="failed_at")
 
     # stop(), restart(), resume(). A run that starts over is stopped when its old processes are gone; a hook
-    # is let finish, unless the run is told to stop once more.
+    # is let finish, unless the run is stopped a second time.
     stop = (
         deleting.stay(by=USER, do=HOLD)
         | completing.computes(Stopped, by=USER, when="held", do=(LET_GO, STOP_CHILDREN), sets="stopped_at")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from headway import No, View
 from headway.clock import time_text
 from headway.lifecycles.task_runs.artifacts import LARGEST_COPIED, copied_bytes, joined
-from headway.lifecycles.task_runs.graph import graph_problem
 from headway.statechart import model
 
 PROCESS_ERRORS = ("failed_at", "incomplete_at", "timeout_at")
@@ -66,8 +66,8 @@ class ProcessData:
 class RunData:
     """A task run; its processes are counted by status, its errors with theirs, by the engine.
 
-    One that is `held` was stopped while it starts over or while its hook is called: it does not prepare anew,
-    and what the hook adds is stopped.
+    One that is `held` was stopped during a restart or while its hook runs: it is not prepared again, and the
+    processes that the hook adds are stopped.
     """
 
     node: str = ""
@@ -267,3 +267,19 @@ def _ready(flow: WorkflowData) -> list[str]:
 def _said(view: View) -> Mapping[str, Any]:
     data = view.event.data
     return data if isinstance(data, Mapping) else {}
+
+
+def graph_problem(graph: Mapping[str, Sequence[str]]) -> str | None:
+    """Why a graph can never be done, or None: each node is given with the nodes it waits for."""
+    if not graph:
+        return "the workflow has no node"
+    for node, parents in graph.items():
+        if unknown := [parent for parent in parents if parent not in graph]:
+            return f"{node} waits for {unknown[0]}, which is no node of the workflow"
+        if len(set(parents)) < len(parents):
+            return f"{node} waits twice for the same node"
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return f"the workflow goes in a circle: {' → '.join(error.args[1])}"
+    return None

@@ -7,15 +7,21 @@ import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
-from headway import Actor, Event, Snapshot, Statechart, person
+from headway import Actor, Event, Snapshot, Statechart, explain, person
 from headway.codec import as_json, decode, replace
 from headway.errors import InputError, UnknownInstanceError, shown
 from headway.lifecycles.task_runs.artifacts import checked_artifacts
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
-from headway.lifecycles.task_runs.graph import graph_problem
-from headway.lifecycles.task_runs.rules import ACTIVE_STATUSES
+from headway.lifecycles.task_runs.rules import (
+    ACTIVE_STATUSES,
+    PROCESS_TIMES,
+    RUN_TIMES,
+    WORKFLOW_ENDS,
+    graph_problem,
+)
 from headway.lifecycles.task_runs.runners import Runners
 from headway.node import Receipt, Tenant
 from headway.statechart import status_of
@@ -36,9 +42,19 @@ ENDS: dict[type[Statechart], tuple[str, ...]] = {
 }
 """The statuses that a stop can lead to."""
 STOP_WAIT = 3.0
-"""A stop is answered after so many seconds at most, should a hook still be under way then."""
+"""Seconds after which a stop is answered even if a hook is still running."""
 PAGE = 500
 PREFIX = {TaskRun: "run", WorkflowRun: "flow"}
+ANY_TIME = datetime.fromtimestamp(0, UTC)
+"""No guard of these charts looks at the clock."""
+ARTIFACTS = ("input_artifacts", "output_artifacts")
+PROCESS_FIELDS = (
+    *("name", "runner", "phase", "config", "max_retries", "timeout_seconds"),
+    *ARTIFACTS,
+    *PROCESS_TIMES,
+)
+RUN_FIELDS = ("node", "runner", "phase", "config", *ARTIFACTS, *RUN_TIMES)
+WORKFLOW_FIELDS = ("graph", "begun", "artifacts", "started_at", *WORKFLOW_ENDS)
 
 
 @dataclass(frozen=True)
@@ -77,7 +93,7 @@ class RunState:
 
 
 class TaskRuns:
-    """The tasks of a tenant. What is wrong is told before anything is stored: InputError, TooLargeError."""
+    """The tasks of a tenant. Wrong input raises InputError or TooLargeError before anything is stored."""
 
     def __init__(self, tenant: Tenant, runners: Runners) -> None:
         self._tenant, self._runners = tenant, runners
@@ -210,3 +226,49 @@ class TaskRuns:
             chart, name, context, by=by, request_id=request_id, unnamed=id is None
         )
         return answer.unwrap()
+
+
+def process_shown(it: RunState) -> dict[str, Any]:
+    """A process of a task run."""
+    return {
+        **_shown(it, TaskProcess, PROCESS_FIELDS),
+        "task_run_id": it.snapshot.parent,
+        "restart_count": it.snapshot.counters.get("restart_count", 0),
+        "error_count": it.errors,
+        "progress": it.snapshot.progress,
+    }
+
+
+def run_shown(it: RunState) -> dict[str, Any]:
+    """A task run; its processes by number only, however many there are."""
+    return {
+        **_shown(it, TaskRun, RUN_FIELDS),
+        "workflow_run_id": it.snapshot.parent,
+        "active_task_processes_count": it.active,
+        "task_processes_count": sum(it.existing.values()),
+        "task_processes_by_status": it.existing,
+        "task_process_error_count": it.errors,
+    }
+
+
+def workflow_shown(it: RunState) -> dict[str, Any]:
+    """A workflow run."""
+    return {
+        **_shown(it, WorkflowRun, WORKFLOW_FIELDS),
+        "task_runs_by_status": it.existing,
+        "error_count": it.errors,
+    }
+
+
+def _shown(it: RunState, chart: type[Statechart], fields: tuple[str, ...]) -> dict[str, Any]:
+    snapshot = it.snapshot
+    ways = explain(chart, snapshot, ANY_TIME).ways
+    possible = {event for way in ways if way.open for event in way.events}
+    return {
+        "id": snapshot.instance,
+        "status": it.status,
+        "seq": snapshot.seq,
+        "error": it.error,
+        **{name: snapshot.context[name] for name in fields},
+        "allowed_actions": [action for action in ACTIONS[chart] if action in possible],
+    }

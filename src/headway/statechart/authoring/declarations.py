@@ -29,17 +29,17 @@ Doing = Function | model.Action | Making | tuple[model.Action, ...]
 Telling = str | Making
 
 
-class Line(NamedTuple):
+class SourceLine(NamedTuple):
     """Where in a file something was written."""
 
     file: str = ""
     number: int = 0
 
 
-def line_here(depth: int = 2) -> Line:
+def line_here(depth: int = 2) -> SourceLine:
     """Where the caller of the caller stands, or one further out."""
     frame = sys._getframe(depth)  # noqa: SLF001 - the only way to know the author's line
-    return Line(frame.f_code.co_filename, frame.f_lineno)
+    return SourceLine(frame.f_code.co_filename, frame.f_lineno)
 
 
 class Declaration:
@@ -85,7 +85,7 @@ class AtMost(Declaration):
     """A limit for all work of one key: `AtMost(2, of="crawl:{domain}")`, `AtMost(10, of="api", per="1m")`.
 
     `{field}` in the key is filled from the context, and `AtMost("{field}", of=...)` takes the number from
-    there. Without `per` so many run at once, with it so many begin within that time.
+    there. Without `per` it limits how many run at once, with `per` how many begin within that time.
     """
 
     def __init__(self, most: int | str, *, of: str, per: Duration | None = None, **unknown: Never) -> None:
@@ -156,7 +156,7 @@ class Upgrade(Declaration):
     `states` says where an instance goes whose state is no longer there: to a state, to several (one in each
     region), or to what a function of its snapshot answers. `renames` are new names of transitions and
     events. `context` is a function of the snapshot that answers with updates of the context, `drops` are
-    fields that go. In the states `restarts` names, work begins anew.
+    fields that are deleted. In the states that `restarts` names, work starts again.
     """
 
     def __init__(

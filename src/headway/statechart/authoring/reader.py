@@ -14,29 +14,37 @@ from headway.statechart.authoring.declarations import (
     Doing,
     Duration,
     Function,
-    Line,
     Making,
     Retry,
     Run,
+    SourceLine,
     Upgrade,
 )
-from headway.statechart.authoring.states import BODY_ROWS, AnyLive, History, Row, State, Transition, Written
+from headway.statechart.authoring.states import (
+    BODY_ROWS,
+    AnyLive,
+    History,
+    RowOptions,
+    State,
+    Transition,
+    Written,
+)
 from headway.statechart.authoring.values import Values, words_of
 from headway.statechart.chart import Chart
-from headway.statechart.validation.model_index import comes_from_people
+from headway.statechart.validation.contents import comes_from_people
 from headway.statechart.validation.validate import problems_of
 
 LATE = ("refuse", "record")
 DELEGATES = ("asked", "anyone")
 
 
-class Reader(Values):
+class ChartReader(Values):
     """Turns one class body into a model, with the line of each state and row."""
 
     def __init__(self, cls: type) -> None:
         super().__init__()
         self.cls = cls
-        self.lines: dict[str, Line] = {}
+        self.lines: dict[str, SourceLine] = {}
         self.asks: dict[str, model.Ask] = {}
         self.timers: Counter[str] = Counter()
         body = [value for base in reversed(cls.__mro__) for value in vars(base).items()]
@@ -50,7 +58,7 @@ class Reader(Values):
             if hasattr(getattr(value, "__func__", value), "__headway_invariant__")
         ]
         lines = [state.line for state in self.states.values()]
-        self.first_line = lines[0] if lines else Line()
+        self.first_line = lines[0] if lines else SourceLine()
 
     def chart(self, settings: dict[str, Any]) -> Chart:
         """The finished chart; raises DefinitionError."""
@@ -139,7 +147,9 @@ class Reader(Values):
         )
         return self.typed(read, state.name, state.line)
 
-    def _block(self, doing: Doing | Sequence[Doing], line: Line) -> tuple[tuple[model.Action, ...], ...]:
+    def _block(
+        self, doing: Doing | Sequence[Doing], line: SourceLine
+    ) -> tuple[tuple[model.Action, ...], ...]:
         actions = self.actions(doing, line)
         return (actions,) if actions else ()
 
@@ -182,7 +192,7 @@ class Reader(Values):
             lost=run.lost,
         )
 
-    def _limit(self, word: str, limit: object, line: Line) -> model.Limit | None:
+    def _limit(self, word: str, limit: object, line: SourceLine) -> model.Limit | None:
         if limit is None:
             return None
         if isinstance(limit, str) and word == "concurrency":
@@ -193,14 +203,14 @@ class Reader(Values):
         self.problem(f"{word}= must be an AtMost(...), not {shown(limit)}", line)
         return None
 
-    def _policies(self, retry: object, line: Line) -> tuple[Retry, ...]:
+    def _policies(self, retry: object, line: SourceLine) -> tuple[Retry, ...]:
         policies = retry if isinstance(retry, (list, tuple)) else (retry,)
         for policy in policies:
             if not isinstance(policy, Retry):
                 self.problem(f"retry= must be a Retry(...) or a list of them, not {policy!r}", line)
         return tuple(policy for policy in policies if isinstance(policy, Retry))
 
-    def _retry(self, policy: Retry, line: Line) -> model.Retry:
+    def _retry(self, policy: Retry, line: SourceLine) -> model.Retry:
         self.term(policy, line)
         return model.Retry(
             on=self.names(policy.on, line),
@@ -211,7 +221,7 @@ class Reader(Values):
             jitter=policy.jitter,
         )
 
-    def _ask(self, ask: object, line: Line) -> model.Ask | None:
+    def _ask(self, ask: object, line: SourceLine) -> model.Ask | None:
         if not isinstance(ask, Ask):
             self.problem(f"ask= must be an Ask(...), not {ask!r}", line)
             return None
@@ -244,7 +254,7 @@ class Reader(Values):
 
     def _row(self, name: str, written: Written) -> model.Transition:
         line, options = written.line, written.options
-        known = Row.__annotations__
+        known = RowOptions.__annotations__
         self.unknown_words(name, options.keys() - known.keys(), known, line)
         self.lines[f"{name}@{written.source.name if written.source else model.ROOT}"] = line
         source = model.ROOT if written.source is None else self._named(written.source, line)
@@ -279,7 +289,7 @@ class Reader(Values):
         ask = self.asks.get(source)
         return ask.roles if ask is not None and any(map(comes_from_people, events)) else ()
 
-    def _events(self, name: str, written: Written, line: Line) -> tuple[str, ...]:
+    def _events(self, name: str, written: Written, line: SourceLine) -> tuple[str, ...]:
         given = self.names(written.options.get("event", ()), line)
         if written.cause == "event" and written.events is None and written.after is None:
             return given or (name,)
@@ -303,7 +313,7 @@ class Reader(Values):
         # No further dot: `after.a.x` would match `after.a.x.2` too.
         return event if self.timers[event] == 1 else f"{event}-{self.timers[event]}"
 
-    def _row_actions(self, written: Written, line: Line) -> tuple[model.Action, ...]:
+    def _row_actions(self, written: Written, line: SourceLine) -> tuple[model.Action, ...]:
         options = written.options
         actions = list(self.actions(options.get("do", ()), line))
         if sets := self.names(options.get("sets", ()), line):
@@ -339,21 +349,21 @@ class Reader(Values):
         )
         return self.typed(read, f"the upgrade from version {version}", line)
 
-    def _pairs(self, given: object, line: Line) -> list[tuple[Any, Any]]:
+    def _pairs(self, given: object, line: SourceLine) -> list[tuple[Any, Any]]:
         if isinstance(given, Mapping):
             return list(given.items())
         self.problem(f"states= and renames= of an Upgrade must be mappings, not {shown(given)}", line)
         return []
 
-    def _destination(self, to: Any, line: Line) -> tuple[str, ...] | model.Named:
+    def _destination(self, to: Any, line: SourceLine) -> tuple[str, ...] | model.Named:
         return model.Named(name=self.function(to, line)) if callable(to) else self.names(to, line)
 
-    def _after(self, delay: Duration | Function | None, line: Line) -> int | model.Condition | None:
+    def _after(self, delay: Duration | Function | None, line: SourceLine) -> int | model.Condition | None:
         if callable(delay):
             return model.Named(name=self.function(delay, line))
         return self.duration(delay, line)
 
-    def _named(self, state: object, line: Line) -> str:
+    def _named(self, state: object, line: SourceLine) -> str:
         name = getattr(state, "name", "")
         if isinstance(state, AnyLive) or not isinstance(state, State):
             self.problem(f"not a state: {state!r}", line)

@@ -7,8 +7,8 @@ from typing import Any, ClassVar, Never
 
 from headway.errors import shown
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Upgrade
-from headway.statechart.authoring.reader import Reader, listed
+from headway.statechart.authoring.declarations import Many, Upgrade
+from headway.statechart.authoring.reader import ChartReader, listed
 from headway.statechart.authoring.values import words_of
 from headway.statechart.chart import Chart
 from headway.statechart.export import from_document
@@ -35,6 +35,7 @@ class Statechart:
         staff: Mapping[str, int] | None = None,
         cancel: str | None = None,
         owner: str = "",
+        read_by: Many = (),
         max_depth: int = 5,
         max_children: int | None = None,
         children: str = "each",
@@ -42,7 +43,7 @@ class Statechart:
         **unknown: Never,
     ) -> None:
         """Reads the class body."""
-        reader = Reader(cls)
+        reader = ChartReader(cls)
         words = words_of(Statechart.__init_subclass__)
         reader.unknown_words(cls.__name__, unknown, words, reader.first_line)
         accepted = _mapping(reader, "accepts", accepts)
@@ -59,6 +60,7 @@ class Statechart:
             "staff": _mapping(reader, "staff", staff),
             "cancel": cancel,
             "owner": owner,
+            "read_by": reader.names(read_by, reader.first_line),
             "max_depth": max_depth,
             "max_children": max_children,
             "children": _one_of(reader, "children", children, usual="each", other="together"),
@@ -99,18 +101,18 @@ def _fact(fact: str | model.Fact) -> model.Fact:
     return fact if isinstance(fact, model.Fact) else model.Fact(name=fact)
 
 
-def _mapping(reader: Reader, word: str, given: object) -> dict[str, Any]:
+def _mapping(reader: ChartReader, word: str, given: object) -> dict[str, Any]:
     if given is None or isinstance(given, Mapping):
         return dict(given or {})
     reader.problem(f"{word}= must be a mapping, not {shown(given)}", reader.first_line)
     return {}
 
 
-def _one_of(reader: Reader, word: str, given: object, *, usual: str, other: str) -> object:
+def _one_of(reader: ChartReader, word: str, given: object, *, usual: str, other: str) -> object:
     if given in (usual, other):
         return given
     reader.problem(f'{word}= must be "{usual}" or "{other}", not {shown(given)}', reader.first_line)
-    return usual  # a rule like any other, so that one mistake is not told twice
+    return usual  # a rule like any other, so that one mistake is reported once
 
 
 def _acceptance(key: object, because: str) -> model.Acceptance:

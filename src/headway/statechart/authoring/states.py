@@ -18,10 +18,10 @@ from headway.statechart.authoring.declarations import (
     Duration,
     Function,
     Guard,
-    Line,
     Many,
     Retry,
     Run,
+    SourceLine,
     Telling,
     line_here,
     several,
@@ -30,7 +30,7 @@ from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.statechart.types import plain
 
 
-class Row(TypedDict, total=False):
+class RowOptions(TypedDict, total=False):
     """What a transition can say besides its source and its target."""
 
     event: Many
@@ -59,7 +59,7 @@ class Written:
     __slots__ = ("after", "cause", "events", "kind", "line", "options", "repeats", "source", "targets")
 
     def __init__(
-        self, source: Source, kind: str, targets: tuple[State, ...], options: Row, *, line: Line
+        self, source: Source, kind: str, targets: tuple[State, ...], options: RowOptions, *, line: SourceLine
     ) -> None:
         self.source = source.state
         self.cause = source.cause
@@ -124,19 +124,19 @@ class Source:
     delay: Duration | Function | None = None
     repeats: bool = False
 
-    def to(self, *targets: State, **row: Unpack[Row]) -> Transition:
+    def to(self, *targets: State, **row: Unpack[RowOptions]) -> Transition:
         """Leave for a target (several targets: one in each region of a parallel state)."""
         return self._row("to", targets, row)
 
-    def stay(self, **row: Unpack[Row]) -> Transition:
+    def stay(self, **row: Unpack[RowOptions]) -> Transition:
         """Act without leaving the state."""
         return self._row("stay", (), row)
 
-    def computes(self, *lands: State, **row: Unpack[Row]) -> Transition:
+    def computes(self, *lands: State, **row: Unpack[RowOptions]) -> Transition:
         """Change the facts; the status is computed from them and must be one of these."""
         return self._row("computes", lands, row)
 
-    def _row(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
+    def _row(self, kind: str, targets: tuple[State, ...], row: RowOptions) -> Transition:
         written = Written(self, kind, targets, row, line=line_here(3))
         _remember(written)
         return Transition(written)
@@ -343,19 +343,19 @@ class States:
         """As soon as the guard holds, in each of them."""
         return States(tuple(Trigger(source.state, cause="always") for source in self.sources))
 
-    def to(self, *targets: State, **row: Unpack[Row]) -> Transition:
+    def to(self, *targets: State, **row: Unpack[RowOptions]) -> Transition:
         """Leave each of them for the target."""
         return self._rows("to", targets, row)
 
-    def stay(self, **row: Unpack[Row]) -> Transition:
+    def stay(self, **row: Unpack[RowOptions]) -> Transition:
         """Act without leaving, in each of them."""
         return self._rows("stay", (), row)
 
-    def computes(self, *lands: State, **row: Unpack[Row]) -> Transition:
+    def computes(self, *lands: State, **row: Unpack[RowOptions]) -> Transition:
         """Change the facts in each of them; the status computed must be one of these."""
         return self._rows("computes", lands, row)
 
-    def _rows(self, kind: str, targets: tuple[State, ...], row: Row) -> Transition:
+    def _rows(self, kind: str, targets: tuple[State, ...], row: RowOptions) -> Transition:
         line = line_here(3)
         rows = [Written(source, kind, targets, row, line=line) for source in self.sources]
         _remember(*rows)

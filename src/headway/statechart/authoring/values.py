@@ -10,9 +10,16 @@ from headway.clock import LONGEST, milliseconds
 from headway.codec import Value, from_data, is_json, to_data
 from headway.errors import DefinitionProblem, InputError, shown
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Declaration, Duration, Function, Line, Making, several
+from headway.statechart.authoring.declarations import (
+    Declaration,
+    Duration,
+    Function,
+    Making,
+    SourceLine,
+    several,
+)
 from headway.statechart.types import DataType
-from headway.statechart.validation.model_index import ACTIONS
+from headway.statechart.validation.contents import ACTIONS
 from headway.statechart.validation.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)
@@ -27,22 +34,22 @@ class Values:
         self.types: dict[str, DataType] = {}
         self.mistyped = False
 
-    def problem(self, message: str, line: Line) -> None:
+    def problem(self, message: str, line: SourceLine) -> None:
         """One thing that is wrong."""
         self.problems.append(DefinitionProblem(message, *line))
 
-    def unknown_words(self, name: str, given: Iterable[str], known: Iterable[str], line: Line) -> None:
+    def unknown_words(self, name: str, given: Iterable[str], known: Iterable[str], line: SourceLine) -> None:
         """Keywords that mean nothing where they are written."""
         words = tuple(known)
         for word in given:
             self.problem(f"{name} has no option {word}={suggestion(word, words)}", line)
 
-    def term(self, term: Declaration, line: Line) -> None:
+    def term(self, term: Declaration, line: SourceLine) -> None:
         """What was written with a term of the language and is none of its words."""
         kind = type(term)
         self.unknown_words(f"{kind.__name__}(...)", term.unknown, words_of(kind.__init__), line)
 
-    def typed(self, part: Part, name: str, line: Line) -> Part:
+    def typed(self, part: Part, name: str, line: SourceLine) -> Part:
         """A part of the model as its document would bring it back; annotations do not stop anyone."""
         try:
             return from_data(type(part), to_data(part))
@@ -51,7 +58,7 @@ class Values:
             self.mistyped = True
             return part
 
-    def actions(self, doing: object, line: Line) -> tuple[model.Action, ...]:
+    def actions(self, doing: object, line: SourceLine) -> tuple[model.Action, ...]:
         """The actions of `do=`: functions by name, declared actions as they are."""
         if isinstance(doing, Making):
             doing = doing.action(self.function(doing.function, line) if doing.function else None)
@@ -68,7 +75,7 @@ class Values:
         self.problem(f"not an action: {shown(doing)}", line)
         return ()
 
-    def conditions(self, when: object, line: Line) -> tuple[model.Condition, ...]:
+    def conditions(self, when: object, line: SourceLine) -> tuple[model.Condition, ...]:
         """The guards of `when=`: functions by name, strings as expressions."""
         if isinstance(when, str):
             return (model.Formula(text=when),)
@@ -79,7 +86,7 @@ class Values:
         self.problem(f"not a guard: {shown(when)}", line)
         return ()
 
-    def function(self, function: Function, line: Line) -> str:
+    def function(self, function: Function, line: SourceLine) -> str:
         """The name a function is registered under."""
         name = getattr(function, "__name__", "")
         if not name or name == "<lambda>":
@@ -94,7 +101,7 @@ class Values:
             self.problem(f"two different functions are called {name}", line)
         return name
 
-    def type_name(self, kind: object, line: Line) -> str | None:
+    def type_name(self, kind: object, line: SourceLine) -> str | None:
         """The name a payload or context type is registered under."""
         if kind is None:
             return None
@@ -109,7 +116,7 @@ class Values:
             self.problem(f"two different types are called {data_type.name}", line)
         return data_type.name
 
-    def duration(self, duration: Duration | None, line: Line) -> int | None:
+    def duration(self, duration: Duration | None, line: SourceLine) -> int | None:
         """Milliseconds, or a problem."""
         if duration is None:
             return None
@@ -117,9 +124,9 @@ class Values:
             return milliseconds(duration)
         except ValueError as error:
             self.problem(str(error), line)
-            return LONGEST  # a time like any other, so that one mistake is not told twice
+            return LONGEST  # a time like any other, so that one mistake is reported once
 
-    def names(self, names: object, line: Line) -> tuple[str, ...]:
+    def names(self, names: object, line: SourceLine) -> tuple[str, ...]:
         """One name or several."""
         many = (names,) if isinstance(names, str) else names
         if isinstance(many, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in many):

@@ -9,8 +9,8 @@ from itertools import combinations, islice
 
 from headway.statechart.chart import Chart
 from headway.statechart.explore.explore import Edge, Exploration, Reached
-from headway.statechart.model import ROOT
-from headway.statechart.tree import ANY, HISTORY, Arc, Node, descriptor, entry_set, names_matching
+from headway.statechart.model import ANY, ROOT
+from headway.statechart.tree import HISTORY, Arc, StateNode, descriptor, entry_set, names_matching
 
 MOST_PAIRS = 100_000
 
@@ -48,7 +48,7 @@ class Analysis:
         return arc.index in self.explored.fired or not self.exhaustive
 
     @cached_property
-    def reached(self) -> list[Node]:
+    def reached(self) -> list[StateNode]:
         """The states that can be reached, in document order."""
         return [
             node for node in self.chart.order[1:] if node.kind not in HISTORY and self.is_reached(node.id)
@@ -58,7 +58,7 @@ class Analysis:
     def graph_paths(self) -> dict[str, tuple[str, ...]]:
         """For each state the graph connects with the start the names of the transitions on the way."""
         found: dict[str, tuple[str, ...]] = {}
-        pending: deque[tuple[tuple[Node, ...], Node, tuple[str, ...]]] = deque(
+        pending: deque[tuple[tuple[StateNode, ...], StateNode, tuple[str, ...]]] = deque(
             [(self._first_targets(), self.chart.root, ())]
         )
         while pending:
@@ -72,21 +72,21 @@ class Analysis:
                     ]
         return found
 
-    def _first_targets(self) -> tuple[Node, ...]:
+    def _first_targets(self) -> tuple[StateNode, ...]:
         """A computed status can be any."""
         return tuple(self.chart.root.children) if self.chart.computed else self.chart.root.completion
 
-    def _from(self, node: Node) -> list[Arc]:
+    def _from(self, node: StateNode) -> list[Arc]:
         return [arc for arc in self.chart.arcs if arc.source is node or arc.model.source == ROOT]
 
-    def leaving(self, node: Node) -> Iterator[Arc]:
+    def leaving(self, node: StateNode) -> Iterator[Arc]:
         """The rows by which a state can be left: its own, and those around it."""
         for arc in self.chart.arcs:
             moves = arc.model.lands if arc.domain is None else arc.domain.holds(node)
             if moves and arc.source in node.upward:
                 yield arc
 
-    def stays_by_itself(self, node: Node) -> Reached | None:
+    def stays_by_itself(self, node: StateNode) -> Reached | None:
         """The first configuration in which a state is active and no timer, work or child ever leaves it."""
         inside = {each.index for each in self.explored.live() if node.id in self.explored.active(each.index)}
         automatic = [edge for edge in self.explored.edges if edge.automatic and edge.source in inside]
@@ -100,7 +100,7 @@ class Analysis:
         staying = sorted(inside - left)
         return self.explored.nodes[staying[0]] if staying else None
 
-    def _re_enters(self, edge: Edge, node: Node) -> bool:
+    def _re_enters(self, edge: Edge, node: StateNode) -> bool:
         arcs = [self.chart.arcs[row] for row in edge.fired]
         return any(arc.domain is not None and arc.domain.holds(node) for arc in arcs)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from headway.statechart.chart import Charted, chart_of
-from headway.statechart.check import choice, computed, duties, invariants, reach, waits, work
+from headway.statechart.check import choice, invariants, people, reach, work
 from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Accepted, Finding, Report, matches, sorted_findings, warning
 from headway.statechart.explore.explore import explore
@@ -20,19 +20,19 @@ CHECKS: tuple[Callable[[Analysis], Iterator[Finding]], ...] = (
     reach.traps,
     reach.cancelling,
     reach.histories,
-    waits.deadlines,
-    waits.ways_out,
+    people.deadlines,
+    people.ways_out,
     work.outcomes,
     work.recoveries,
     work.retries,
     work.handlers,
     choice.ambiguous,
     choice.eventless_loops,
-    duties.deadlocks,
-    duties.roles,
-    computed.gaps,
-    computed.overlaps,
-    computed.landings,
+    people.deadlocks,
+    people.roles,
+    choice.gaps,
+    choice.overlaps,
+    choice.landings,
     invariants.findings,
 )
 

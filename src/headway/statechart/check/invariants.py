@@ -166,7 +166,7 @@ def _tried(explored: Exploration, node: Reached, invariant: Function, asked: set
             return None
         failed = answer is None
         reason = answer.reason if isinstance(answer, No) else "it answers neither yes nor no" * failed
-    except Exception as error:  # noqa: BLE001 - whatever an invariant raises is told, with where
+    except Exception as error:  # noqa: BLE001 - any error of an invariant is reported with its place
         failed, reason = True, f"{type(error).__name__}: {error}"
     return Violation(
         invariant=invariant.__name__,

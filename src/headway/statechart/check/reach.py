@@ -14,9 +14,9 @@ from headway.statechart.tree import HISTORY
 
 def states(analysis: Analysis) -> Iterator[Finding]:
     """States that no path leads to, finals among them, unless another finding says why."""
-    told = analysis.cut_off | analysis.hidden_rules.keys()
+    reported = analysis.cut_off | analysis.hidden_rules.keys()
     for node in analysis.chart.order[1:]:
-        if node.kind in HISTORY or node.id in told or analysis.is_reached(node.id):
+        if node.kind in HISTORY or node.id in reported or analysis.is_reached(node.id):
             continue
         if node.kind == "final":
             yield error("final-never-reached", f"no path leads to the end {node.id}", state=node.id)
@@ -50,11 +50,11 @@ def ends(analysis: Analysis) -> Iterator[Finding]:
 
 def dead_ends(analysis: Analysis) -> Iterator[Finding]:
     """Configurations that nothing leads on from."""
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for node in analysis.stuck:
-        if node.snapshot.states in told or _unheard(analysis, node) or node.index in analysis.obstructed:
+        if node.snapshot.states in reported or _unheard(analysis, node) or node.index in analysis.obstructed:
             continue
-        told.add(node.snapshot.states)
+        reported.add(node.snapshot.states)
         yield error(
             "dead-end",
             f"no event, timer, work or child can move an instance out of {node.snapshot.state}",
@@ -119,13 +119,13 @@ def _reaching(edges: list[Edge], goals: set[int]) -> set[int]:
 def cancelling(analysis: Analysis) -> Iterator[Finding]:
     """Live configurations in which the declared way to cancel does not exist."""
     name = analysis.chart.model.cancel
-    told: set[tuple[str, ...]] = set()
+    reported: set[tuple[str, ...]] = set()
     for node in analysis.explored.live() if name else ():
         names = {part for edge in analysis.explored.outgoing[node.index] for part in edge.names}
         cancels = any(name in each.split(", ") for each in names)
-        if cancels or node.snapshot.states in told or node.index in analysis.duty_bound:
+        if cancels or node.snapshot.states in reported or node.index in analysis.duty_bound:
             continue
-        told.add(node.snapshot.states)
+        reported.add(node.snapshot.states)
         yield error(
             "cannot-cancel",
             f"{name} is declared to cancel, but it is not possible in {node.snapshot.state}",

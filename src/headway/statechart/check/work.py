@@ -1,4 +1,4 @@
-"""Circles in a graph of steps."""
+"""The work of states: each outcome is taken, each error has a recovery, and no retry goes on for ever."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import error_codes, from_outside, takers
 from headway.statechart.explore.explore import Edge
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 
 def cycles(edges: Iterable[Edge]) -> list[list[Edge]]:
@@ -72,16 +72,16 @@ def outcomes(analysis: Analysis) -> Iterator[Finding]:
             )
 
 
-def _working(analysis: Analysis) -> Iterator[Node]:
+def _working(analysis: Analysis) -> Iterator[StateNode]:
     return (node for node in analysis.reached if node.model.run is not None)
 
 
-def _handler(node: Node) -> str:
+def _handler(node: StateNode) -> str:
     assert node.model.run is not None
     return node.model.run.handler
 
 
-def _ends_by_event(analysis: Analysis, node: Node) -> bool:
+def _ends_by_event(analysis: Analysis, node: StateNode) -> bool:
     """Whether the handler can end its work by an event: any but the one that cancels."""
     around = [arc for arc in analysis.leaving(node) if arc.source.parent is not None]
     events = [
@@ -104,7 +104,7 @@ def recoveries(analysis: Analysis) -> Iterator[Finding]:
             )
 
 
-def _is_taken(node: Node, code: str) -> bool:
+def _is_taken(node: StateNode, code: str) -> bool:
     return bool(takers(node, f"error.work.{node.id}.{code}"))
 
 
@@ -137,7 +137,7 @@ def retries(analysis: Analysis) -> Iterator[Finding]:
     yield from _circles(analysis)
 
 
-def _has_timer(node: Node) -> bool:
+def _has_timer(node: StateNode) -> bool:
     return any(arc.targets for above in node.upward for arc in above.after)
 
 

@@ -11,7 +11,7 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings import labels
 from headway.statechart.drawings.labels import ANY_LIVE, TRIGGERS, Trigger
 from headway.statechart.drawings.picture import Ends, Picture, boxes
-from headway.statechart.tree import HISTORY, Arc, Node
+from headway.statechart.tree import HISTORY, Arc, StateNode
 
 FONT = "Helvetica,Arial,sans-serif"
 INK, FAINT = "#1e293b", "#64748b"
@@ -48,7 +48,7 @@ class _Drawing:
         self.picture = Picture(chart)
         self.inside = {ends.tail for ends in self.picture.arrows if ends.inside}
         self.signs = _signs(self.picture)
-        self.drawn: dict[Node, list[Ends]] = {}
+        self.drawn: dict[StateNode, list[Ends]] = {}
         for ends in self.picture.arrows:
             self.drawn.setdefault(self.signs.get(ends, ends.place), []).append(ends)
 
@@ -81,7 +81,7 @@ class _Drawing:
         name = f"<B>{_html(self.chart.name)}, version {self.chart.version}</B>"
         return f'<{name}<BR ALIGN="LEFT"/>{waits if legend else ""}<BR ALIGN="LEFT"/>>'
 
-    def _node(self, node: Node) -> Iterator[str]:
+    def _node(self, node: StateNode) -> Iterator[str]:
         if node.kind in HISTORY:
             yield from self._history(node)
         elif boxes(node):
@@ -89,13 +89,13 @@ class _Drawing:
         else:
             yield self._box(node)
 
-    def _box(self, node: Node) -> str:
+    def _box(self, node: StateNode) -> str:
         fill, line = self._colours(node)
         looks = f'fillcolor="{fill}", color="{line}", penwidth={2.4 if node.id in self.highlight else 1.1}'
         borders = ", peripheries=2" if node.kind == "final" else ""
         return f"  n{node.index} [{self._about(node)}, label={self._label(node)}, {looks}{borders}];"
 
-    def _cluster(self, node: Node) -> Iterator[str]:
+    def _cluster(self, node: StateNode) -> Iterator[str]:
         fill, line = self._colours(node)
         shade = fill if node.id in self.highlight else SHADES[len(node.path) % len(SHADES)]
         style = "rounded,filled,dashed" if node.kind == "parallel" else "rounded,filled"
@@ -110,7 +110,7 @@ class _Drawing:
         yield from self._arrows(node)
         yield "  }"
 
-    def _history(self, node: Node) -> Iterator[str]:
+    def _history(self, node: StateNode) -> Iterator[str]:
         mark = "H*" if node.kind == "deep" else "H"
         name = _html_label(_small([labels.cut(node.id, LONGEST_LINE)]))
         shape = "shape=circle, width=.3, height=.3, fixedsize=true"
@@ -119,7 +119,7 @@ class _Drawing:
             looks = f'style=dotted, color="{FAINT}", label={_html_label([_font("otherwise", FAINT, 9)])}'
             yield f"  n{node.index} -> {_end(head)} [{looks}{_heads(head, node)}];"
 
-    def _initial(self, node: Node) -> Iterator[str]:
+    def _initial(self, node: StateNode) -> Iterator[str]:
         if node.kind != "compound" or not node.children:
             return
         shape = 'shape=circle, label="", width=.13, height=.13, fixedsize=true, style=filled'
@@ -132,7 +132,7 @@ class _Drawing:
         label = _html_label([_font(_html(labels.cut(text, LONGEST_NAME)), FAINT, 10), *self._stays(stays)])
         return f'  {name} [label={label}, style="rounded,dashed", color="{FAINT}"];'
 
-    def _arrows(self, place: Node) -> Iterator[str]:
+    def _arrows(self, place: StateNode) -> Iterator[str]:
         here = self.drawn.get(place, [])
         for head in dict.fromkeys(ends.head for ends in here if ends in self.signs):
             label = _html_label([_html(f"→ {labels.cut(head.id, LONGEST_NAME)}")])
@@ -183,20 +183,20 @@ class _Drawing:
             found += [_font("↻ ", FAINT, 9) + first, *rest]
         return found
 
-    def _label(self, node: Node) -> str:
+    def _label(self, node: StateNode) -> str:
         name = f"<B>{_html(labels.cut(node.id, LONGEST_NAME))}</B>"
         notes = [line for note in labels.notes(node.model) for line in _wrapped(note, LONGEST_NOTE, 3)]
         stays = self._stays(self.picture.stays.get(node, ()))
         return _html_label([name, *_small(notes), *stays], left=boxes(node))
 
-    def _colours(self, node: Node) -> tuple[str, str]:
+    def _colours(self, node: StateNode) -> tuple[str, str]:
         if node.id in self.highlight:
             return ACTIVE
         if node.kind == "final":
             return ENDS
         return ASKS if node.model.ask else WORKS if node.model.run else PLAIN
 
-    def _about(self, node: Node, between: str = ", ") -> str:
+    def _about(self, node: StateNode, between: str = ", ") -> str:
         tip = labels.cut(node.model.meaning or node.id, 300)
         return f"id={_quoted(f'state-{node.index}')}{between}tooltip={_quoted(tip)}"
 
@@ -210,14 +210,14 @@ _SETTINGS = (
 )
 
 
-def _signs(picture: Picture) -> dict[Ends, Node]:
+def _signs(picture: Picture) -> dict[Ends, StateNode]:
     """The arrows that end at a sign beside their tail, because too many lead out to the same state."""
     out = [ends for ends in picture.arrows if not ends.inside and ends.tail.parent not in {None, ends.place}]
     many = Counter(ends.head for ends in out)
     return {ends: ends.tail.upward[1] for ends in out if many[ends.head] > MOST_LONG_ARROWS}
 
 
-def _sign(box: Node, head: Node) -> str:
+def _sign(box: StateNode, head: StateNode) -> str:
     return f"to{box.index}_{head.index}"
 
 
@@ -268,7 +268,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _end(node: Node) -> str:
+def _end(node: StateNode) -> str:
     """The name of the node an arrow to a state runs to: the state's own, or where a box begins."""
     while node.kind == "parallel" and boxes(node):
         node = node.children[0]
@@ -287,7 +287,7 @@ def _tail(ends: Ends) -> str:
     return f"n{node.index}"
 
 
-def _heads(head: Node, within: Node | None, attribute: str = "lhead") -> str:
+def _heads(head: StateNode, within: StateNode | None, attribute: str = "lhead") -> str:
     """The arrow ends at the border of a box, unless it starts inside of it."""
     outside = within is None or not head.holds(within)
     return f", {attribute}=cluster_{head.index}" if boxes(head) and outside else ""

@@ -10,7 +10,7 @@ from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings import labels
 from headway.statechart.drawings.labels import ANY_LIVE
 from headway.statechart.drawings.picture import Ends, Picture, boxes
-from headway.statechart.tree import HISTORY, Arc, Node
+from headway.statechart.tree import HISTORY, Arc, StateNode
 
 RESERVED = frozenset(
     {"accdescr", "acctitle", "as", "choice", "class", "classdef", "click", "constructor", "default"}
@@ -46,7 +46,7 @@ class _Diagram:
             yield "    classDef active fill:#fde68a,stroke:#b45309,stroke-width:2px"
             yield f"    class {','.join(active)} active"
 
-    def _inside(self, node: Node, indent: str) -> Iterator[str]:
+    def _inside(self, node: StateNode, indent: str) -> Iterator[str]:
         """What stands in a box: its beginning, its states, and the arrows between them."""
         if node.kind == "parallel":
             yield from self._regions(node, indent)
@@ -60,7 +60,7 @@ class _Diagram:
         finals = [child for child in node.children if child.kind == "final"]
         yield from (f"{indent}{self.ids[child]} --> [*]" for child in finals)
 
-    def _regions(self, node: Node, indent: str) -> Iterator[str]:
+    def _regions(self, node: StateNode, indent: str) -> Iterator[str]:
         for place, child in enumerate(node.children):
             if place:
                 yield f"{indent}--"
@@ -70,20 +70,20 @@ class _Diagram:
                     yield from self._state(history, indent)
             yield from self._state(child, indent)
 
-    def _drawn_in(self, node: Node) -> Iterator[Ends]:
+    def _drawn_in(self, node: StateNode) -> Iterator[Ends]:
         """The arrows of a box, and those between the regions of the parallel states in it."""
         yield from self.picture.placed.get(node, ())
         for child in node.children:
             if child.kind == "parallel":
                 yield from self._drawn_in_regions(child)
 
-    def _drawn_in_regions(self, parallel: Node) -> Iterator[Ends]:
+    def _drawn_in_regions(self, parallel: StateNode) -> Iterator[Ends]:
         yield from self.picture.placed.get(parallel, ())
         for region in parallel.children:
             if region.kind == "parallel":
                 yield from self._drawn_in_regions(region)
 
-    def _pseudo(self, node: Node, indent: str) -> Iterator[str]:
+    def _pseudo(self, node: StateNode, indent: str) -> Iterator[str]:
         """The state that stands for any state of the chart, or of a box, where arrows need it."""
         root = node.parent is None
         live = root and (node in self.picture.stays or any(ends.tail is node for ends in self.picture.arrows))
@@ -93,10 +93,10 @@ class _Diagram:
         if live:
             yield from (f"{indent}{name} : {self._says(arc)}" for arc in self.picture.stays.get(node, ()))
 
-    def _from_any(self, node: Node) -> str:
+    def _from_any(self, node: StateNode) -> str:
         return "any_live_" if node.parent is None else f"in_{node.index}_"
 
-    def _state(self, node: Node, indent: str) -> Iterator[str]:
+    def _state(self, node: StateNode, indent: str) -> Iterator[str]:
         name, title = self.ids[node], _title(node)
         notes = [_text(note) for note in labels.notes(node.model)]
         notes += [f"↻ {self._says(arc)}" for arc in self.picture.stays.get(node, ())]
@@ -132,16 +132,16 @@ def _conditions(row: model.Transition) -> Iterator[str]:
         yield f"[{_text(guard)}]"
 
 
-def _fallbacks(node: Node) -> tuple[Node, ...]:
+def _fallbacks(node: StateNode) -> tuple[StateNode, ...]:
     return node.completion if node.kind in HISTORY else ()
 
 
-def _title(node: Node) -> str:
+def _title(node: StateNode) -> str:
     mark = {"shallow": "(H) ", "deep": "(H#42;) "}.get(node.kind, "")
     return mark + _text(node.id)
 
 
-def _id(node: Node) -> str:
+def _id(node: StateNode) -> str:
     """The state's own name where Mermaid can take it; no name of a state ends like a made-up one."""
     fine = _SAFE.fullmatch(node.id) and node.id.lower() not in RESERVED and not node.id.endswith("_")
     return node.id if fine else f"s_{node.index}_"

@@ -6,23 +6,23 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from headway.statechart.chart import Chart
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 
 
 class Ends(NamedTuple):
     """Where an arrow starts and ends; the root as tail stands for any live state.
 
     `inside` is an arrow from any state inside the tail to one of them. `again` is the state left and
-    entered anew; the arrow then points to the state where it begins.
+    entered again; the arrow then points to the state where it begins.
     """
 
-    tail: Node
-    head: Node
+    tail: StateNode
+    head: StateNode
     inside: bool = False
-    again: Node | None = None
+    again: StateNode | None = None
 
     @property
-    def place(self) -> Node:
+    def place(self) -> StateNode:
         """The closest state, or the root, whose box holds the whole arrow."""
         if self.inside or self.tail.parent is None:
             return self.tail
@@ -34,14 +34,14 @@ class Picture:
 
     def __init__(self, chart: Chart) -> None:
         self.arrows: dict[Ends, list[Arc]] = {}
-        self.stays: dict[Node, list[Arc]] = {}
+        self.stays: dict[StateNode, list[Arc]] = {}
         for arc in chart.arcs:
             heads = arc.targets or tuple(_lands(chart, arc))
             for head in dict.fromkeys(heads):
                 self.arrows.setdefault(_ends(arc.source, head), []).append(arc)
             if not heads:
                 self.stays.setdefault(arc.source, []).append(arc)
-        self.placed: dict[Node, list[Ends]] = {}
+        self.placed: dict[StateNode, list[Ends]] = {}
         for ends in self.arrows:
             self.placed.setdefault(ends.place, []).append(ends)
         self._turn = {node: turn for above in chart.order for turn, node in enumerate(self._flow(above))}
@@ -53,24 +53,24 @@ class Picture:
         here, there = _below(ends.place, ends.tail), _below(ends.place, ends.head)
         return self._turn[there] < self._turn[here]
 
-    def _flow(self, above: Node) -> Iterator[Node]:
+    def _flow(self, above: StateNode) -> Iterator[StateNode]:
         """The states directly inside one, in the order of a life that starts at its beginning."""
-        nexts: dict[Node, list[Node]] = {}
+        nexts: dict[StateNode, list[StateNode]] = {}
         for ends in self.placed.get(above, ()):
             if ends.tail is not above:
                 nexts.setdefault(_below(above, ends.tail), []).append(_below(above, ends.head))
         begins = [_below(above, node) for node in above.completion if above.holds(node)]
-        seen: set[Node] = set()
+        seen: set[StateNode] = set()
         for start in [*begins, *above.children, *above.history]:
             yield from reversed(_postorder(start, nexts, seen))
 
 
-def boxes(node: Node) -> bool:
+def boxes(node: StateNode) -> bool:
     """Whether a state is drawn as a box around others."""
     return bool(node.children)
 
 
-def _ends(tail: Node, head: Node) -> Ends:
+def _ends(tail: StateNode, head: StateNode) -> Ends:
     """The ends to draw: no arrow runs between a box and what it contains."""
     if tail.parent is None:
         return Ends(tail, head)
@@ -79,27 +79,29 @@ def _ends(tail: Node, head: Node) -> Ends:
     return Ends(tail, goal, inside=tail.holds(goal), again=again)
 
 
-def _lands(chart: Chart, arc: Arc) -> Iterator[Node]:
+def _lands(chart: Chart, arc: Arc) -> Iterator[StateNode]:
     """The states a computed status can become, apart from the one it is."""
     for name in arc.model.lands:
         if name not in {node.id for node in arc.source.path}:
             yield chart.nodes[name]
 
 
-def _beginning(node: Node) -> Node:
+def _beginning(node: StateNode) -> StateNode:
     while boxes(node):
         node = (node.completion or tuple(node.children))[0]
     return node
 
 
-def _below(above: Node, node: Node) -> Node:
+def _below(above: StateNode, node: StateNode) -> StateNode:
     """The state directly inside `above` that is or holds the node."""
     return node.path[len(above.path)]
 
 
-def _postorder(start: Node, nexts: dict[Node, list[Node]], seen: set[Node]) -> list[Node]:
+def _postorder(
+    start: StateNode, nexts: dict[StateNode, list[StateNode]], seen: set[StateNode]
+) -> list[StateNode]:
     """What can be reached and was not seen before, each state after all that it leads to."""
-    found: list[Node] = []
+    found: list[StateNode] = []
     pending = [(start, False)]
     while pending:
         node, done = pending.pop()

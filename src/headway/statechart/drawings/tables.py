@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings import labels
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
 _KINDS = {"parallel": " (parallel)", "shallow": " (history)", "deep": " (deep history)"}
@@ -39,7 +39,7 @@ def _target(row: model.Transition) -> str:
     return " and ".join(row.targets) or "(stays)"
 
 
-def _state(node: Node) -> Sequence[str]:
+def _state(node: StateNode) -> Sequence[str]:
     state = node.model
     name = "· " * (len(node.path) - 1) + node.id + _KINDS.get(node.kind, "")
     return name, state.meaning, _waits_for(state), "; ".join(_work(state)), _terminal(node)
@@ -48,7 +48,7 @@ def _state(node: Node) -> Sequence[str]:
 def _waits_for(state: model.State) -> str:
     if state.waits_for or state.where is not None:
         return state.waits_for or f"{state.where}"
-    asked = f"an answer from {', '.join(state.ask.roles)}" if state.ask else ""
+    asked = f"an answer from {labels.asked(state.ask.roles)}" if state.ask else ""
     return asked or ("work" if state.run else "")
 
 
@@ -59,7 +59,7 @@ def _work(state: model.State) -> Iterator[str]:
         yield labels.ask(state.ask)
 
 
-def _terminal(node: Node) -> str:
+def _terminal(node: StateNode) -> str:
     if node.kind != "final":
         return ""
     around = node.upward[1]

@@ -8,7 +8,7 @@ from typing import Any
 from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.expressions.expressions import free_names, location_or_failing, parse_or_failing
 from headway.statechart.refusal import Veto
 from headway.statechart.step.draft import View
@@ -22,7 +22,7 @@ MOST_ROWS = 100
 OWN_ADDRESS = frozenset({None, "", "#_internal"})
 
 
-class Choices:
+class StepChoices:
     """The choices of one step: from a script, then the first option; kept, so that every one is tried."""
 
     def __init__(self, most_rows: int = MOST_ROWS) -> None:
@@ -78,7 +78,7 @@ class Choices:
 class Abstraction:
     """Makes the abstract chart of one chart."""
 
-    def __init__(self, chart: Chart, choices: Choices, facts: Facts) -> None:
+    def __init__(self, chart: Chart, choices: StepChoices, facts: RuleFacts) -> None:
         self.original = chart
         self.choices = choices
         self.facts = facts

@@ -10,7 +10,9 @@ from headway.clock import spell
 from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
+from headway.statechart.model import ANY
+from headway.statechart.people import ids_of, is_person, part, sender_of
 from headway.statechart.snapshot import (
     Actor,
     Event,
@@ -25,8 +27,8 @@ from headway.statechart.snapshot import (
     work_lost,
     work_progress,
 )
-from headway.statechart.step.retry import losses_allowed
-from headway.statechart.tree import ANY, RESERVED, Arc, Node, descriptor, names_matching
+from headway.statechart.step.work import losses_allowed
+from headway.statechart.tree import RESERVED, Arc, StateNode, descriptor, names_matching
 
 Kind = Literal["sent", "timer", "done", "error", "child"]
 AUTOMATIC: frozenset[Kind] = frozenset({"timer", "done", "error", "child"})
@@ -59,8 +61,15 @@ class People:
         self.by_role: dict[str, tuple[Actor, ...]] = {}
 
     def of(self, role: str) -> tuple[Actor, ...]:
-        """All who have a role; a role without people is played by an agent."""
+        """All who have a role; a role without people is played by an agent.
+
+        Who sent an event is known only after it; any other entry for a person may name one.
+        """
         if role not in self.by_role:
+            if is_person(role):
+                return (
+                    () if sender_of(role) is not None else (Actor(part(role), "person", frozenset({role})),)
+                )
             # More people than can ever be involved at once change nothing.
             number = min(self.staff.get(role, self.needed), self.needed + MORE_THAN_ENOUGH)
             members = [person(_name(role, index), *(role,) * bool(role)) for index in range(number)]
@@ -70,9 +79,17 @@ class People:
     def candidates(self, role: str, snapshot: Snapshot) -> list[Actor]:
         """Those of a role who have done something that counts, and one who stands for all others."""
         involved = {name for names in (*snapshot.acted.values(), *snapshot.votes.values()) for name in names}
-        members = self.of(role)
+        members = self._named(role, snapshot) or self.of(role)
         fresh = [actor for actor in members if actor.id not in involved]
         return [actor for actor in members if actor.id in involved] + fresh[:1]
+
+    def _named(self, entry: str, snapshot: Snapshot) -> tuple[Actor, ...]:
+        """Those whom an entry names, with the roles that they have elsewhere."""
+        if not is_person(entry):
+            return ()
+        known = {actor.id: actor.roles for members in self.by_role.values() for actor in members}
+        ids = ids_of(entry, snapshot)
+        return tuple(Actor(who, "person", known.get(who, frozenset()) | {entry}) for who in ids)
 
 
 def _name(role: str, index: int) -> str:
@@ -82,7 +99,7 @@ def _name(role: str, index: int) -> str:
 class Happenings:
     """What can happen in a chart, snapshot by snapshot."""
 
-    def __init__(self, chart: Chart, people: People, facts: Facts) -> None:
+    def __init__(self, chart: Chart, people: People, facts: RuleFacts) -> None:
         self.chart = chart
         self.rows = chart.model.transitions
         self.people = people
@@ -128,7 +145,7 @@ class Happenings:
         for role in sorted(roles):
             yield from self.people.candidates(role, snapshot)
 
-    def _awaited(self, nodes: tuple[Node, ...]) -> dict[str, set[str]]:
+    def _awaited(self, nodes: tuple[StateNode, ...]) -> dict[str, set[str]]:
         """The events active states wait for from outside, each with the roles that may send it."""
         found: dict[str, set[str]] = {}
         for node in nodes:
@@ -197,7 +214,7 @@ class Happenings:
         return f"{word} {delay_text(row.after)}" + (f" in {state}" if state in self.chart.nodes else "")
 
     def _children(self, snapshot: Snapshot, now: datetime) -> Iterator[Happening]:
-        """Each child may come into each status that is told apart, into another one, or go.
+        """Each child may come into each status that matters, into another one, or go.
 
         Where a parent hears of several together, so may all those of one status that there are.
         """
@@ -253,7 +270,7 @@ def delay_text(delay: int | model.Condition | None) -> str:
     return delay.name if isinstance(delay, model.Named) else str(getattr(delay, "text", ""))
 
 
-def error_codes(chart: Chart, node: Node) -> tuple[str, ...]:
+def error_codes(chart: Chart, node: StateNode) -> tuple[str, ...]:
     """The codes a state's work can fail with: declared, handled somewhere, and those of the engine."""
     run = node.model.run
     assert run is not None
@@ -287,6 +304,6 @@ def _tried_forever(run: model.Run, code: str) -> bool:
     return policy is not None and policy.times is None
 
 
-def takers(node: Node, event: str) -> list[Arc]:
+def takers(node: StateNode, event: str) -> list[Arc]:
     """The arcs of a state and those around it that wait for an event."""
     return [arc for above in node.upward for arc in above.matching(event)]

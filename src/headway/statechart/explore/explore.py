@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from headway.codec import Value
 from headway.statechart.chart import Chart, Charted, chart_of
-from headway.statechart.explore.abstraction import MOST_ROWS, Abstraction, Choices
+from headway.statechart.explore.abstraction import MOST_ROWS, Abstraction, StepChoices
 from headway.statechart.explore.events import AUTOMATIC, Happening, Happenings, Kind, People, distinct_codes
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.refusal import Code, Refusal
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.draft import NOTHING
@@ -67,7 +67,7 @@ class Reached(Value, kw_only=False):
 class Exploration:
     """All configurations found, in order of distance from the start, with the steps between them."""
 
-    def __init__(self, chart: Chart, facts: Facts) -> None:
+    def __init__(self, chart: Chart, facts: RuleFacts) -> None:
         self.chart = chart
         self.facts = facts
         self.nodes: list[Reached] = []
@@ -159,9 +159,9 @@ class _Explorer:
         self.limit = max(limit, 1)
         self.attempts = self.limit * MOST_ATTEMPTS
         self.watch = watch
-        self.facts = Facts(chart)
+        self.facts = RuleFacts(chart)
         # A step that takes every row of a large chart once does not go round in a circle.
-        self.choices = Choices(max(MOST_ROWS, 2 * len(chart.model.transitions)))
+        self.choices = StepChoices(max(MOST_ROWS, 2 * len(chart.model.transitions)))
         self.chart = Abstraction(chart, self.choices, self.facts).chart()
         self.happenings = Happenings(self.chart, People(self.chart), self.facts)
         self.happenings.codes = {
@@ -192,8 +192,8 @@ class _Explorer:
     def _begin(self) -> None:
         contexts = self.facts.starts()
         for context in contexts:
-            told = ", ".join(f"{name}={context[name]!r}" for name in sorted(self.facts.unowned))
-            label = f"start with {told}" if len(contexts) > 1 else "start"
+            values = ", ".join(f"{name}={context[name]!r}" for name in sorted(self.facts.unowned))
+            label = f"start with {values}" if len(contexts) > 1 else "start"
             for reading in self.readings:
                 self._tried(
                     lambda c=context, r=reading: start(self.chart, now=BEGINNING, context=c, facts=r), label

@@ -21,10 +21,19 @@ from headway.statechart.expressions.expressions import (
     location_or_failing,
     truthy,
 )
-from headway.statechart.expressions.parser import Chain, ListOf, Literal, Name, Node, Path, parse_node, walk
+from headway.statechart.expressions.parser import (
+    Chain,
+    ExpressionNode,
+    ListOf,
+    Literal,
+    Name,
+    Path,
+    parse_node,
+    walk,
+)
 from headway.statechart.snapshot import Snapshot
-from headway.statechart.step.draft import SPECIAL, Counts
-from headway.statechart.tree import Node as State
+from headway.statechart.step.draft import SPECIAL, CountsByName
+from headway.statechart.tree import StateNode
 from headway.statechart.types import Mismatch
 
 EQUALITY = frozenset({"==", "===", "!=", "!=="})
@@ -74,7 +83,7 @@ def _around(literal: object) -> list[Any]:
     return [] if literal is None else [literal, f"not {literal}"]
 
 
-class Facts:
+class RuleFacts:
     """The facts a chart's rules look at, the values worth trying, and who writes them."""
 
     def __init__(self, chart: Chart) -> None:
@@ -116,7 +125,7 @@ class Facts:
                 uses.setdefault(reference, Use()).learn(seen[reference])
         return uses
 
-    def _note(self, uses: dict[Reference, Use], node: Node) -> None:
+    def _note(self, uses: dict[Reference, Use], node: ExpressionNode) -> None:
         reference = self._reference(node)
         if reference is not None:
             uses.setdefault(reference, Use())
@@ -124,7 +133,9 @@ class Facts:
             for operator, right in node.rest:
                 self._compared(uses, node.first, operator, right)
 
-    def _compared(self, uses: dict[Reference, Use], left: Node, operator: str, right: Node) -> None:
+    def _compared(
+        self, uses: dict[Reference, Use], left: ExpressionNode, operator: str, right: ExpressionNode
+    ) -> None:
         for one, other in ((left, right), (right, left)):
             reference = self._reference(one)
             if reference is None:
@@ -136,7 +147,7 @@ class Facts:
                 use.peers.add(peer)
             use.number = use.number or operator not in EQUALITY | {"in", "not in"}
 
-    def _reference(self, node: Node) -> Reference | None:
+    def _reference(self, node: ExpressionNode) -> Reference | None:
         if isinstance(node, Name) and node.name not in SPECIAL:
             return Reference(GIVEN if node.name in self.given_names else CONTEXT, node.name)
         if not (
@@ -206,13 +217,17 @@ class Facts:
         ordered = bool(self.uses[Reference(CONTEXT, name)].peers)
         return times.index(str(value)) if ordered else True
 
-    def holding(self, snapshot: Snapshot, reading: Mapping[str, Any]) -> list[State]:
+    def holding(self, snapshot: Snapshot, reading: Mapping[str, Any]) -> list[StateNode]:
         """The states whose rule holds."""
         values = {**dict.fromkeys(self.names), **reading, **snapshot.context}
-        values |= {COUNTERS: Counts(snapshot.counters), CHILDREN: Counts(snapshot.children), GIVEN: reading}
+        values |= {
+            COUNTERS: CountsByName(snapshot.counters),
+            CHILDREN: CountsByName(snapshot.children),
+            GIVEN: reading,
+        }
         return [node for node, rule in self.chart.rules if _holds(rule, values)]
 
-    def cases(self) -> Iterator[list[State]] | None:
+    def cases(self) -> Iterator[list[StateNode]] | None:
         """For each combination of facts the states whose rule holds; None when there are too many."""
         kept: dict[str, tuple[Any, ...]] = {
             f"{CONTEXT} {name}": each for name, each in self.candidates.items()
@@ -222,7 +237,7 @@ class Facts:
         kept |= {f"{GIVEN} {name}": values for name, values in self.given.items()}
         return None if _number(kept) > MOST_CASES else (self._case(case) for case in _cases(kept))
 
-    def _case(self, case: Mapping[str, Any]) -> list[State]:
+    def _case(self, case: Mapping[str, Any]) -> list[StateNode]:
         parts: dict[str, dict[str, Any]] = {CONTEXT: {}, COUNTERS: {}, CHILDREN: {}, GIVEN: {}}
         for key, value in case.items():
             kind, _, name = key.partition(" ")
@@ -249,14 +264,14 @@ def _texts(whole: model.Model, actions: list[model.Action]) -> Iterator[str]:
             yield from (branch.when for branch in action.branches if branch.when is not None)
 
 
-def _nodes(text: str) -> Iterator[Node]:
+def _nodes(text: str) -> Iterator[ExpressionNode]:
     try:
         return walk(parse_node(text))
     except ExpressionError:
         return iter(())
 
 
-def _literals(node: Node) -> list[Any]:
+def _literals(node: ExpressionNode) -> list[Any]:
     if isinstance(node, Literal):
         return [node.value]
     items = node.items if isinstance(node, ListOf) else ()

@@ -13,9 +13,9 @@ from headway.errors import HeadwayError
 
 MOST_EVALUATED: Final = 500_000
 _PARTS = 2
-"""So many items or fields of a value are looked at for the price of one node."""
+"""Items or fields of a value that cost as much as one node."""
 _CHARACTERS = 1_000
-"""So many characters are copied or compared for the price of one node."""
+"""Characters copied or compared that cost as much as one node."""
 
 
 class ExhaustedError(HeadwayError):
@@ -50,7 +50,7 @@ LIMITED: Final = Limited()
 
 
 def spend(amount: int) -> None:
-    """So many nodes are evaluated; raises ExhaustedError when that is too much for the step."""
+    """Count evaluated nodes; raises ExhaustedError when the step has evaluated too many."""
     budget = _BUDGET.get()
     if budget is None:
         return
@@ -60,10 +60,10 @@ def spend(amount: int) -> None:
 
 
 def spend_parts(number: int) -> None:
-    """So many parts of a value are looked at; raises as `spend` does."""
+    """Count parts of a value that are looked at; raises as `spend` does."""
     spend(1 + number // _PARTS)
 
 
 def spend_text(length: int) -> None:
-    """So many characters are copied or compared; raises as `spend` does."""
+    """Count characters that are copied or compared; raises as `spend` does."""
     spend(1 + length // _CHARACTERS)

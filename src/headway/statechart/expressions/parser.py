@@ -19,133 +19,133 @@ MAX_NESTING: Final = 60
 Item = TypeVar("Item")
 
 
-class Node:
+class ExpressionNode:
     """A part of a parsed expression."""
 
     __slots__ = ()
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Literal(Node):
+class Literal(ExpressionNode):
     """A value that stands in the text."""
 
     value: object
 
 
 @dataclass(frozen=True, slots=True)
-class Name(Node):
+class Name(ExpressionNode):
     """A name to look up."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Node):
+class ListOf(ExpressionNode):
     """A list display."""
 
-    items: tuple[Node, ...]
+    items: tuple[ExpressionNode, ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return self.items
 
 
 @dataclass(frozen=True, slots=True)
-class ObjectOf(Node):
+class ObjectOf(ExpressionNode):
     """An object display."""
 
-    pairs: tuple[tuple[str, Node], ...]
+    pairs: tuple[tuple[str, ExpressionNode], ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return tuple(value for _, value in self.pairs)
 
 
 @dataclass(frozen=True, slots=True)
-class Method(Node):
+class Method(ExpressionNode):
     """A step of a path that calls one of the known methods."""
 
     name: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[ExpressionNode, ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return self.arguments
 
 
 @dataclass(frozen=True, slots=True)
-class Path(Node):
+class Path(ExpressionNode):
     """A value and the keys and methods that follow it; `.k` is the literal key 'k'."""
 
-    start: Node
-    steps: tuple[Node, ...]
+    start: ExpressionNode
+    steps: tuple[ExpressionNode, ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return (self.start, *self.steps)
 
 
 @dataclass(frozen=True, slots=True)
-class Unary(Node):
+class Unary(ExpressionNode):
     """One operator before one operand."""
 
     operator: str
-    operand: Node
+    operand: ExpressionNode
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return (self.operand,)
 
 
 @dataclass(frozen=True, slots=True)
-class Chain(Node):
+class Chain(ExpressionNode):
     """Operators of one level, applied from left to right."""
 
-    first: Node
-    rest: tuple[tuple[str, Node], ...]
+    first: ExpressionNode
+    rest: tuple[tuple[str, ExpressionNode], ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return (self.first, *(operand for _, operand in self.rest))
 
 
 @dataclass(frozen=True, slots=True)
-class Logical(Node):
+class Logical(ExpressionNode):
     """Operands joined by `&&` or by `||`."""
 
     operator: str
-    operands: tuple[Node, ...]
+    operands: tuple[ExpressionNode, ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return self.operands
 
 
 @dataclass(frozen=True, slots=True)
-class Conditional(Node):
+class Conditional(ExpressionNode):
     """`test ? yes : no`."""
 
-    test: Node
-    yes: Node
-    no: Node
+    test: ExpressionNode
+    yes: ExpressionNode
+    no: ExpressionNode
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return (self.test, self.yes, self.no)
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Node):
+class FunctionCall(ExpressionNode):
     """A call of one of the known functions."""
 
     name: str
-    arguments: tuple[Node, ...]
+    arguments: tuple[ExpressionNode, ...]
 
-    def parts(self) -> tuple[Node, ...]:
+    def parts(self) -> tuple[ExpressionNode, ...]:
         """Return the nodes inside this one."""
         return self.arguments
 
@@ -202,12 +202,12 @@ _RESERVED: Final = frozenset({
 # fmt: on
 
 
-def parse_node(text: str) -> Node:
+def parse_node(text: str) -> ExpressionNode:
     """Parse a whole text; raise ExpressionError when it is not one expression."""
     return _Parser(text).whole()
 
 
-def walk(node: Node) -> Iterator[Node]:
+def walk(node: ExpressionNode) -> Iterator[ExpressionNode]:
     """Yield a node and all the nodes inside it."""
     pending = [node]
     while pending:
@@ -232,7 +232,7 @@ class _Parser:
     def error(self, message: str, token: Token | None = None) -> ExpressionError:
         return ExpressionError(message, self.text, (token or self.token).position)
 
-    def whole(self) -> Node:
+    def whole(self) -> ExpressionNode:
         node = self.expression()
         if self.token.kind != "end":
             raise self.error(f"unexpected {self.token.text!r}")
@@ -248,7 +248,7 @@ class _Parser:
             found = "the end" if self.token.kind == "end" else repr(self.token.text)
             raise self.error(f"expected {sign!r}, not {found}")
 
-    def expression(self, level: int = _CONDITION) -> Node:
+    def expression(self, level: int = _CONDITION) -> ExpressionNode:
         """Parse operators that bind at least as tightly as `level`."""
         if self.nesting >= MAX_NESTING:
             raise self.error(f"nested deeper than {MAX_NESTING}")
@@ -273,7 +273,7 @@ class _Parser:
             word = "not in"
         return word, _LEVELS.get(word, -1)
 
-    def binary(self, left: Node, operator: str, level: int) -> Node:
+    def binary(self, left: ExpressionNode, operator: str, level: int) -> ExpressionNode:
         """Parse all that follows `left` on one level, without growing to the left."""
         rest = [self.operand(operator, level)]
         while (found := self.operator())[1] == level:
@@ -282,7 +282,7 @@ class _Parser:
             return Logical(operator, (left, *(operand for _, operand in rest)))
         return Chain(left, tuple(rest))
 
-    def operand(self, operator: str, level: int) -> tuple[str, Node]:
+    def operand(self, operator: str, level: int) -> tuple[str, ExpressionNode]:
         self.index += 2 if operator == "not in" else 1
         if operator != "instanceof":
             return operator, self.expression(level + 1)
@@ -291,7 +291,7 @@ class _Parser:
         self.index += 1
         return operator, Literal("Array")
 
-    def prefixed(self) -> Node:
+    def prefixed(self) -> ExpressionNode:
         token = self.token
         prefix = _PREFIXES.get(token.text) if token.kind in {"sign", "name"} else None
         if prefix is None:
@@ -299,8 +299,8 @@ class _Parser:
         self.index += 1
         return Unary(prefix[0], self.expression(prefix[1]))
 
-    def path(self) -> Node:
-        start, steps = self.primary(), list[Node]()
+    def path(self) -> ExpressionNode:
+        start, steps = self.primary(), list[ExpressionNode]()
         while True:
             if self.accept("."):
                 steps.append(Literal(self.word()))
@@ -312,7 +312,7 @@ class _Parser:
                 if name.startswith("."):
                     steps[-1] = Method(name, self.arguments(name))
                 else:
-                    start, steps = Call(name, self.arguments(name)), []
+                    start, steps = FunctionCall(name, self.arguments(name)), []
             else:
                 return Path(start, tuple(steps)) if steps else start
 
@@ -323,7 +323,7 @@ class _Parser:
         self.index += 1
         return token.text
 
-    def callee(self, start: Node, steps: list[Node]) -> str:
+    def callee(self, start: ExpressionNode, steps: list[ExpressionNode]) -> str:
         """Return the name of the function, or with a dot of the method, that a path has led to."""
         name = ""
         if not steps:
@@ -335,7 +335,7 @@ class _Parser:
             raise self.error("only the functions of the language can be called", self.tokens[self.index - 1])
         return name
 
-    def arguments(self, name: str) -> tuple[Node, ...]:
+    def arguments(self, name: str) -> tuple[ExpressionNode, ...]:
         opening = self.tokens[self.index - 1]
         found = self.items(")", self.expression)
         fewest, most = CALLABLE[name]
@@ -354,7 +354,7 @@ class _Parser:
             found.append(item())
         return tuple(found)
 
-    def primary(self) -> Node:
+    def primary(self) -> ExpressionNode:
         token = self.token
         if token.kind in {"number", "string"}:
             self.index += 1
@@ -373,7 +373,7 @@ class _Parser:
             "expected a value, not the end" if token.kind == "end" else f"unexpected {token.text!r}"
         )
 
-    def name(self) -> Node:
+    def name(self) -> ExpressionNode:
         token = self.token
         if token.text in _RESERVED:
             raise self.error(f"{token.text!r} is not part of the language")
@@ -382,7 +382,7 @@ class _Parser:
             return Literal(CONSTANTS[token.text])
         return Name(token.text)
 
-    def pair(self) -> tuple[str, Node]:
+    def pair(self) -> tuple[str, ExpressionNode]:
         token = self.token
         if token.kind not in {"name", "string"}:
             raise self.error("expected a key")

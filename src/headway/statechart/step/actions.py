@@ -28,8 +28,8 @@ from headway.statechart.expressions.expressions import (
     parse_or_failing,
     truthy,
 )
+from headway.statechart.redaction import HIDDEN
 from headway.statechart.refusal import Veto
-from headway.statechart.sensitive import HIDDEN
 from headway.statechart.snapshot import Event, Timer
 from headway.statechart.step.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.types import Mismatch
@@ -102,7 +102,7 @@ def call(draft: Draft, name: str) -> Any:
     except Veto:
         raise
     except Exception as error:
-        raise Fault(f"{name} failed: {draft.told(error)}") from error
+        raise Fault(f"{name} failed: {draft.error_text(error)}") from error
 
 
 _EXPRESSIONS: dict[str, Expression] = {}
@@ -380,18 +380,18 @@ def _publish(draft: Draft, action: model.Publish) -> None:
         data = draft.tell(action.fields)
     else:
         event, secrets = draft.current, draft.chart.secrets
-        told = event.data if secrets is None else secrets.event(event.name, event.data)
-        data = {"instance": draft.base.instance, "event": event.name, "data": told}
+        sent = event.data if secrets is None else secrets.event(event.name, event.data)
+        data = {"instance": draft.base.instance, "event": event.name, "data": sent}
     draft.effects.append(
         Message(id=draft.identify(), kind=action.kind, name=_told_name(draft, action.name), data=data)
     )
 
 
 def _told_name(draft: Draft, template: str) -> str:
-    """A text for the outside, filled with what may be told."""
+    """A text for the outside, filled with redacted values."""
     if "{" not in template:
         return template
-    return filled(template, {"instance": draft.base.instance, **draft.tellable(draft.context)})
+    return filled(template, {"instance": draft.base.instance, **draft.redacted(draft.context)})
 
 
 def _spawn(draft: Draft, action: model.Spawn) -> None:

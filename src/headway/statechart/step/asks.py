@@ -12,6 +12,7 @@ from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
 from headway.statechart.identity import require_id, same_id
+from headway.statechart.people import audience, is_person, names, wanted
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import (
     CLAIM,
@@ -27,7 +28,7 @@ from headway.statechart.step.actions import set_timer
 from headway.statechart.step.authority import answered, is_asked, kept_from
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.duties import kept_from_all
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 
 LONGEST_CLAIM = timedelta(hours=24)
 MILLISECOND = timedelta(milliseconds=1)
@@ -40,7 +41,7 @@ NOBODY: dict[str, Any] = {
 }
 
 
-def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
+def open_ask(draft: Draft, node: StateNode, ask: model.Ask) -> None:
     """Ask the people of a state that is entered."""
     ask_id = draft.identify()
     deadline = None if ask.deadline is None else draft.now + timedelta(milliseconds=ask.deadline)
@@ -49,7 +50,7 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         OpenedAsk(
             id=ask_id,
             ask=ask_id,
-            roles=ask.roles,
+            roles=audience(ask.roles, draft),
             deadline=deadline,
             **question(draft, node, ask),
         )
@@ -62,8 +63,8 @@ def open_ask(draft: Draft, node: Node, ask: model.Ask) -> None:
         set_timer(draft, escalation.after, f"escalate.{node.id}", node.id, data=index)
 
 
-def question(draft: Draft, node: Node, ask: model.Ask) -> dict[str, Any]:
-    """What a state asks, as its effects tell it: the same when it is put anew after an upgrade."""
+def question(draft: Draft, node: StateNode, ask: model.Ask) -> dict[str, Any]:
+    """What a state asks, as its effects tell it: the same when it is put again after an upgrade."""
     return {
         "state": node.id,
         "answers": node.answers,
@@ -76,7 +77,9 @@ def question(draft: Draft, node: Node, ask: model.Ask) -> dict[str, Any]:
 def _remind(draft: Draft, state: str, _data: Any) -> None:
     ask = draft.asks[state]
     draft.effects.append(
-        RemindAsk(id=draft.identify(), ask=ask.id, roles=ask.roles, delegated_to=ask.delegated_to)
+        RemindAsk(
+            id=draft.identify(), ask=ask.id, roles=audience(ask.roles, draft), delegated_to=ask.delegated_to
+        )
     )
     again = draft.chart.nodes[state].model.ask
     assert again is not None
@@ -91,8 +94,8 @@ def _escalate(draft: Draft, state: str, index: Any) -> None:
     declared = draft.chart.nodes[state].model.ask
     assert declared is not None
     roles = declared.escalate[index].roles
-    draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=roles))
-    # It is everybody's again: whoever held it did not answer in time.
+    draft.effects.append(EscalateAsk(id=draft.identify(), ask=ask.id, roles=audience(roles, draft)))
+    # Everybody who is asked may answer again: the holder did not answer in time.
     _change(draft, state, replace(ask, **NOBODY, roles=tuple(dict.fromkeys((*ask.roles, *roles)))))
 
 
@@ -127,12 +130,21 @@ def _change(draft: Draft, state: str, ask: OpenAsk) -> None:
         ChangedAsk(
             id=draft.identify(),
             ask=ask.id,
-            roles=ask.roles,
+            roles=audience(ask.roles, draft),
             claimed_by=ask.claimed_by,
             claimed_until=ask.claimed_until,
             delegated_to=ask.delegated_to,
         )
     )
+
+
+def renew_audiences(draft: Draft) -> None:
+    """An open ask that names people is for those whom the instance names after the step."""
+    for state, ask in draft.asks.items():
+        before = draft.base.asks.get(state)
+        same = before is not None and before.id == ask.id
+        if same and audience(ask.roles, draft) != audience(ask.roles, draft.base):
+            _change(draft, state, ask)
 
 
 def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
@@ -152,10 +164,10 @@ def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
     """Raises Veto for somebody to whom the question was not put."""
     if is_asked(draft, state, ask, actor):
         return
-    roles = " or ".join(ask.roles)
+    asked = wanted(ask.roles, draft).removeprefix("the role ")
     if same_id(ask.delegated_to, actor.id):
-        raise Veto("actor", f"{state} is delegated to {actor.id}, who does not have the role {roles}")
-    raise Veto("actor", f"{state} asks {ask.delegated_to or roles}, not {actor.id}")
+        raise Veto("actor", f"{state} is delegated to {actor.id}, who does not have the role {asked}")
+    raise Veto("actor", f"{state} asks {ask.delegated_to or asked}, not {actor.id}")
 
 
 def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
@@ -185,13 +197,20 @@ def _delegate(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
     to = _recipient(event)
     if same_id(to, event.by.id):
         raise Veto("payload", f"{to} cannot delegate {state} to themselves")
-    # Nobody knows the roles of who is named here; they are checked when that person answers. The id is known.
-    named = Actor(to, "person", frozenset(ask.roles))
+    named = _presumed(draft, state, ask, to)
     objection = kept_from_all(draft, state, named)
     if objection is not None:
         raise Veto(objection.code, f"{to} cannot answer {state}: {objection.reason}")
     principals = _principals(draft, state, ask, event.by, to=to)
     return replace(ask, **NOBODY | {"delegated_to": to, "delegated_by": principals})
+
+
+def _presumed(draft: Draft, state: str, ask: OpenAsk, to: str) -> Actor:
+    """A delegate with the roles they could have: these are checked when they answer, the id is known now."""
+    delegate, declared = Actor(to, "person"), draft.chart.nodes[state].model.ask
+    lent = declared is not None and declared.delegate == "anyone"
+    roles = (role for role in ask.roles if lent or not is_person(role) or names(role, draft, delegate))
+    return replace(delegate, roles=frozenset(roles))
 
 
 def _recipient(event: Event) -> str:

@@ -1,4 +1,4 @@
-"""Who holds a question: whoever claimed it for a time, or the one it was delegated to."""
+"""Who may answer a question: those it asks, who claimed it, or the one it was delegated to."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headway.statechart.identity import same_id
 from headway.statechart.refusal import Obstacle, roles_now, spoken
 from headway.statechart.snapshot import Actor, OpenAsk
 from headway.statechart.step.draft import Draft
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 
 
 def is_claimed(ask: OpenAsk, now: datetime) -> bool:
@@ -34,7 +34,7 @@ def kept_from(state: str, ask: OpenAsk, actor: Actor, now: datetime) -> Obstacle
     return Obstacle("actor", f"{state} is delegated to {held_by}, not to {actor.id}")
 
 
-def answered(draft: Draft, arc: Arc) -> Iterator[tuple[Node, OpenAsk]]:
+def answered(draft: Draft, arc: Arc) -> Iterator[tuple[StateNode, OpenAsk]]:
     """The open questions that a transition answers when somebody outside fires it."""
     for state, ask in draft.asks.items():
         node = draft.chart.nodes[state]
@@ -102,7 +102,7 @@ def authorities(draft: Draft, arc: Arc, actor: Actor) -> Iterator[Authority]:
                 yield Authority(roles, (actor, *ask.delegated_by))
 
 
-def stands_in(node: Node, ask: OpenAsk, actor: Actor) -> bool:
+def stands_in(node: StateNode, ask: OpenAsk, actor: Actor) -> bool:
     """Whether somebody may answer a question in the place of those who delegated it: the chart allows it."""
     declared = node.model.ask
     allowed = declared is not None and declared.delegate == "anyone"

@@ -6,6 +6,7 @@ from hashlib import sha256
 
 from headway.codec import fingerprint
 from headway.statechart.identity import same_id
+from headway.statechart.people import is_person, senders, wanted
 from headway.statechart.refusal import Code, Obstacle, roles_now
 from headway.statechart.snapshot import Actor, Event
 from headway.statechart.step.authority import Authority, answering, authorities, plain_role
@@ -29,9 +30,16 @@ def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -
     rights = [each for each in authorities(draft, arc, actor) if not alone or len(each.people) == 1]
     reasons = [_objection(draft, arc, authority) for authority in rights]
     if not reasons:
-        wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        return Obstacle("actor", f"{arc.name} needs the role {wanted}, which {actor.id} does not have")
+        return Obstacle("actor", not_for(draft, arc, actor))
     return None if None in reasons else Obstacle("duty", reasons[0] or "")
+
+
+def not_for(draft: Draft, arc: Arc, actor: Actor) -> str:
+    """The reason for somebody whom a transition is not for: neither by a role nor by name."""
+    entries = roles_now(draft.chart, arc, draft.asks)
+    has = ", ".join(sorted(role for role in actor.roles if not is_person(role))) or "no role"
+    verb = "needs" if any(not is_person(entry) for entry in entries) else "is for"
+    return f"{arc.name} {verb} {wanted(entries, draft)}; {actor.id} has {has}"
 
 
 def kept_from_all(draft: Draft, state: str, actor: Actor, *, alone: bool = False) -> Obstacle | None:
@@ -114,7 +122,7 @@ def vote(draft: Draft, arc: Arc, event: Event) -> str | None:
     draft.own("votes").pop(arc.ballot, None)
     acted = draft.own("acted")
     for name in arc.watched:
-        acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), *voters_of(cast))))
+        acted[name] = senders(acted.get(name, ()), *voters_of(cast), voter.id)
     return None
 
 

@@ -13,7 +13,7 @@ from headway.statechart.step.asks import ASK_TIMERS, HOLDING, hold, must_be_aske
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.moves import repeat_timer
 from headway.statechart.step.work import open_work, work_done, work_failed, work_progress
-from headway.statechart.tree import Node, comes_from_engine
+from headway.statechart.tree import StateNode, comes_from_engine
 
 
 def child_changed(draft: Draft, event: Event) -> Event:
@@ -32,14 +32,14 @@ def child_changed(draft: Draft, event: Event) -> Event:
             del children[status]
     if errors:
         counters = draft.own("counters")
-        # What a child takes back may be gone here already: an instance can begin to count anew.
+        # What a child takes back may be gone here already: an instance can start to count again.
         counters["errors"] = max(counters.get("errors", 0) + errors, 0)
     now = {"children": dict(children), "error_count": draft.counters.get("errors", 0)}
     return replace(event, data={**data, **now})
 
 
 def _counts(data: dict[str, Any]) -> dict[str, int]:
-    """How many more or fewer children are in each status; raises Veto when that is not what is told."""
+    """How many more or fewer children are in each status; raises Veto when the data says something else."""
     counts = data.get("counts")
     if counts is not None:
         if isinstance(counts, dict) and all(type(by) is int for by in counts.values()):
@@ -150,7 +150,7 @@ def _late(draft: Draft, event: Event) -> Event:
     raise Veto(code, f"{event.name} came too late: {event.ref} is no longer open")
 
 
-def _answers(node: Node, event: Event) -> bool:
+def _answers(node: StateNode, event: Event) -> bool:
     if node.model.ask is None:
         return False
     return event.name in node.answers or (event.name == "answer" and f"answer.{node.id}" in node.answers)

@@ -6,6 +6,7 @@ from headway.statechart import model
 from headway.statechart.effects import CancelWork, ClosedAsk
 from headway.statechart.expressions.budget import ExhaustedError
 from headway.statechart.expressions.expressions import truthy
+from headway.statechart.people import senders
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.step.actions import (
@@ -25,7 +26,7 @@ from headway.statechart.tree import (
     Arc,
     Entering,
     Move,
-    Node,
+    StateNode,
     domain_given,
     entry_set,
     quiet_move,
@@ -64,7 +65,7 @@ def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     draft.row(name, before, event)
 
 
-def _prepared(arc: Arc, leaf: Node) -> Move | None:
+def _prepared(arc: Arc, leaf: StateNode) -> Move | None:
     """The move of an arc from the only active leaf, made when it is first taken."""
     move = quiet_move(arc, leaf)
     if len(arc.moves) < MOST_MOVES:
@@ -87,21 +88,22 @@ def _glide(draft: Draft, arc: Arc, move: Move) -> None:
     draft.states = move.states
 
 
-def _inside(draft: Draft, domain: Node) -> list[Node]:
+def _inside(draft: Draft, domain: StateNode) -> list[StateNode]:
     first, last = domain.index, domain.last
     return [node for node in draft.active if first < node.index <= last]
 
 
 def _act(draft: Draft, arc: Arc) -> None:
     row = arc.model
+    draft.in_place_of = draft.represented.get(arc.index, ())
     if row.actions:
         if draft.typed:
             draft.payload = draft.typed.get(arc.index, draft.current.data)
         perform(draft, row.actions)
     if arc.watched:
-        acted, others = draft.own("acted"), [each.id for each in draft.represented.get(arc.index, ())]
+        acted, others = draft.own("acted"), [each.id for each in draft.in_place_of]
         for name in arc.watched:
-            acted[name] = tuple(dict.fromkeys((*acted.get(name, ()), draft.event.by.id, *others)))
+            acted[name] = senders(acted.get(name, ()), *others, draft.event.by.id)
 
 
 def _together(draft: Draft, arcs: list[Arc]) -> None:
@@ -119,13 +121,13 @@ def _together(draft: Draft, arcs: list[Arc]) -> None:
     _enter(draft, whole)
 
 
-def _domain(draft: Draft, arc: Arc) -> Node:
+def _domain(draft: Draft, arc: Arc) -> StateNode:
     domain = domain_given(arc, draft.memory, draft.chart.nodes)
     assert domain is not None
     return domain
 
 
-def _dynamic(draft: Draft, arc: Arc, domain: Node) -> Entering:
+def _dynamic(draft: Draft, arc: Arc, domain: StateNode) -> Entering:
     nodes = draft.chart.nodes
     memory = {key: tuple(nodes[name] for name in names) for key, names in draft.memory.items()}
     entering = entry_set(arc.targets, domain, memory)
@@ -133,7 +135,7 @@ def _dynamic(draft: Draft, arc: Arc, domain: Node) -> Entering:
     return entering
 
 
-def _leave(draft: Draft, leaving: list[Node]) -> None:
+def _leave(draft: Draft, leaving: list[StateNode]) -> None:
     active = draft.active = list(draft.active)
     since = draft.since = dict(draft.since)
     for node in leaving:
@@ -155,7 +157,7 @@ def _leave(draft: Draft, leaving: list[Node]) -> None:
                 cancel_timer(draft, key)
 
 
-def _remember(draft: Draft, node: Node) -> None:
+def _remember(draft: Draft, node: StateNode) -> None:
     memory = draft.own("memory")
     for history in node.history:
         if history.kind == "deep":
@@ -165,7 +167,7 @@ def _remember(draft: Draft, node: Node) -> None:
         memory[history.id] = tuple(kept)
 
 
-def _close(draft: Draft, node: Node) -> None:
+def _close(draft: Draft, node: StateNode) -> None:
     if node.id in draft.work:
         work = draft.own("work").pop(node.id)
         draft.effects.append(CancelWork(id=draft.identify(), work=work.id))
@@ -175,13 +177,13 @@ def _close(draft: Draft, node: Node) -> None:
         draft.effects.append(closed)
 
 
-def _forget_votes(draft: Draft, leaving: list[Node]) -> None:
+def _forget_votes(draft: Draft, leaving: list[StateNode]) -> None:
     gone = {node.id for node in leaving}
     for key in [key for key in draft.votes if key.partition("/")[0] in gone]:
         del draft.own("votes")[key]
 
 
-def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
+def _enter(draft: Draft, entering: Entering | tuple[StateNode, ...]) -> None:
     active = draft.active = list(draft.active)
     since = draft.own("since")
     remaining = len(active)
@@ -197,7 +199,7 @@ def _enter(draft: Draft, entering: Entering | tuple[Node, ...]) -> None:
         active.sort(key=_position)
 
 
-def _enter_each(draft: Draft, active: list[Node], entering: Entering) -> None:
+def _enter_each(draft: Draft, active: list[StateNode], entering: Entering) -> None:
     """As `_enter`, with the content that default entries and history states bring along."""
     for node in entering.ordered():
         active.append(node)
@@ -210,11 +212,11 @@ def _enter_each(draft: Draft, active: list[Node], entering: Entering) -> None:
             perform(draft, entering.contents[node.index])
 
 
-def _position(node: Node) -> int:
+def _position(node: StateNode) -> int:
     return node.index
 
 
-def _begin(draft: Draft, node: Node) -> None:
+def _begin(draft: Draft, node: StateNode) -> None:
     state = node.model
     if state.data:
         declare(draft, state.data)
@@ -249,7 +251,7 @@ def declare(draft: Draft, data: tuple[model.Datum, ...]) -> None:
         draft.context = {**draft.context, datum.id: value}
 
 
-def _set_timers(draft: Draft, node: Node) -> None:
+def _set_timers(draft: Draft, node: StateNode) -> None:
     for arc in node.after:
         set_after(draft, node, arc)
 
@@ -262,7 +264,7 @@ def repeat_timer(draft: Draft, state: str, event: str) -> None:
             set_after(draft, node, arc)
 
 
-def set_after(draft: Draft, node: Node, arc: Arc) -> None:
+def set_after(draft: Draft, node: StateNode, arc: Arc) -> None:
     """Set the timer of a transition that comes after a time."""
     after = arc.model.after
     try:
@@ -278,7 +280,7 @@ def set_after(draft: Draft, node: Node, arc: Arc) -> None:
         raise Veto("fault", f"the delay of {arc.name}: {fault}") from fault
 
 
-def _finish(draft: Draft, node: Node) -> None:
+def _finish(draft: Draft, node: StateNode) -> None:
     output = None
     if node.model.output is not None:
         try:
@@ -297,7 +299,7 @@ def _finish(draft: Draft, node: Node) -> None:
         draft.internal.append(Event(f"done.state.{above.id}"))
 
 
-def _is_done(node: Node, active: set[int]) -> bool:
+def _is_done(node: StateNode, active: set[int]) -> bool:
     if node.kind == "compound":
         return any(child.kind == "final" and child.index in active for child in node.children)
     if node.kind == "parallel":
@@ -315,7 +317,7 @@ def end(draft: Draft) -> None:
         cancel_timer(draft, key)
 
 
-def computed_status(draft: Draft) -> Node:
+def computed_status(draft: Draft) -> StateNode:
     """The state whose rule holds first; raises Veto when none does."""
     view = draft.view
     for node, rule in draft.chart.rules:

@@ -6,16 +6,16 @@ from collections.abc import Callable
 
 from headway.codec import replace
 from headway.statechart.expressions.expressions import EvaluationError, Expression, truthy
-from headway.statechart.refusal import Code, No, Objection, Obstacle, roles_now
+from headway.statechart.refusal import Code, No, Objection, Obstacle
 from headway.statechart.snapshot import Event
 from headway.statechart.step.asks import is_overdue
 from headway.statechart.step.authority import answered, authorities, held_against
 from headway.statechart.step.draft import Draft
-from headway.statechart.step.duties import duty_objection, represented
-from headway.statechart.tree import Arc, Node, domain_given
+from headway.statechart.step.duties import duty_objection, not_for, represented
+from headway.statechart.tree import Arc, StateNode, domain_given
 from headway.statechart.types import DataType, Mismatch
 
-Offer = Callable[[Node], tuple[Arc, ...]]
+Offer = Callable[[StateNode], tuple[Arc, ...]]
 """Which arcs of a state are in question."""
 
 
@@ -60,7 +60,7 @@ def _first_of(draft: Draft, arcs: tuple[Arc, ...]) -> list[Arc]:
     return []
 
 
-def _always(node: Node) -> tuple[Arc, ...]:
+def _always(node: StateNode) -> tuple[Arc, ...]:
     return node.always
 
 
@@ -109,9 +109,10 @@ def _takes(draft: Draft, arc: Arc, event: Event, *, outside: bool) -> bool:
     draft.payload = event.data
     if outside and not _may_come(draft, arc, event):
         return False
-    if not _guards_agree(draft, arc):
-        return False
-    return not (outside and draft.asks and arc.guards) or _guards_agree_for_others(draft, arc, event)
+    if not (outside and draft.asks and arc.guards):
+        return _guards_agree(draft, arc)
+    draft.in_place_of = represented(draft, arc, event)
+    return _guards_agree(draft, arc) and _guards_agree_for_others(draft, arc, event)
 
 
 def _guards_agree(draft: Draft, arc: Arc) -> bool:
@@ -125,22 +126,22 @@ def _guards_agree(draft: Draft, arc: Arc) -> bool:
 
 def _guards_agree_for_others(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether the guards would let those act too in whose place the sender acts."""
-    sent, current = draft.event, draft.current
+    sent, current, others = draft.event, draft.current, draft.in_place_of
+    draft.in_place_of = ()
     try:
-        for other in represented(draft, arc, event):
+        for other in others:
             draft.event, draft.current = replace(sent, by=other), replace(event, by=other)
             if not _guards_agree(draft, arc):
                 return False
     finally:
-        draft.event, draft.current = sent, current
+        draft.event, draft.current, draft.in_place_of = sent, current, others
     return True
 
 
 def _may_come(draft: Draft, arc: Arc, event: Event) -> bool:
     """Whether an event from outside passes what comes before the guards; says why when it does not."""
     if arc.by and not may_fire(draft, arc, event):
-        wanted = " or ".join(roles_now(draft.chart, arc, draft.asks))
-        _object(draft, arc, "actor", f"{arc.name} needs the role {wanted}; {_described(event)}")
+        _object(draft, arc, "actor", not_for(draft, arc, event.by))
         return False
     if draft.asks and not _is_open_to(draft, arc, event):
         return False
@@ -170,10 +171,6 @@ def _is_open_to(draft: Draft, arc: Arc, event: Event) -> bool:
     return kept is None
 
 
-def _described(event: Event) -> str:
-    return f"{event.by.id} has {', '.join(sorted(event.by.roles)) or 'no role'}"
-
-
 def _fits(draft: Draft, arc: Arc, event: Event, kind: DataType) -> bool:
     try:
         typed = kind.load({} if event.data is None else event.data)
@@ -194,7 +191,7 @@ def verdict(draft: Draft, name: str, guard: object) -> Obstacle | None:
         if answer:
             return None
     except Exception as error:  # noqa: BLE001 - whatever a guard raises is a no, with its reason
-        return Obstacle("fault", f"{name} failed: {draft.told(error)}")
+        return Obstacle("fault", f"{name} failed: {draft.error_text(error)}")
     if isinstance(answer, No):
         return Obstacle("guard", str(answer.reason))
     said = (getattr(guard, "__doc__", None) or "").strip().partition("\n")[0]

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headway.codec import DEEPEST, Plain, as_json, encode, require_depth
-from headway.errors import HeadwayError, InputError
+from headway.codec import DEEPEST, Plain, as_json, encode, from_data, replace, require_depth, to_data
+from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.effects import Effect, ReportToParent
 from headway.statechart.expressions.budget import LIMITED, ExhaustedError
+from headway.statechart.people import concerns, owner_of, with_entries
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
-from headway.statechart.snapshot import SYSTEM, Actor, Event, Row, Snapshot
+from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Row, Snapshot, Timer
 from headway.statechart.step.actions import STORED, Fault
-from headway.statechart.step.asks import give_back
+from headway.statechart.step.asks import give_back, renew_audiences
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.duties import needs_votes, represented, vote
 from headway.statechart.step.fencing import admit
-from headway.statechart.step.input_errors import bad_input
 from headway.statechart.step.moves import begin, computed_status, declare, end, microstep
 from headway.statechart.step.selection import select, select_eventless
-from headway.statechart.tree import Arc
+from headway.statechart.tree import HISTORY, Arc
 from headway.statechart.types import Mismatch
 
 MOST_MICROSTEPS = 1_000
@@ -110,10 +111,14 @@ def _step(
         now = in_utc(now)
     if event.data is not None and type(event.data) not in STORED:
         require_depth(encode(event.data))
-    if snapshot.ended and (event.ref is None or event.name == "child.changed"):
-        return not_now(chart, snapshot, event)
+    if chart.people:
+        event = replace(event, by=with_entries(event.by, chart.people, snapshot))
     draft = draft_of(chart, snapshot, event, now, facts=facts)
     try:
+        if event.by.own:
+            _must_be_theirs(chart, snapshot, event.by)
+        if snapshot.ended and (event.ref is None or event.name == "child.changed"):
+            return not_now(chart, snapshot, event)
         # Most events have a name the chart waits for and belong to nothing: there is nothing to fence.
         admitted = event if event.ref is None and event.name in chart.spoken else admit(draft)
         if draft.stirred:
@@ -121,12 +126,18 @@ def _step(
         elif not draft.finished and (snapshot.ended or not _macrostep(draft, admitted)):
             return _nothing_taken(draft, admitted)
         return _finished(draft)
-    except Fault as fault:
-        return refuse(chart, snapshot, event, Veto("fault", str(fault)), objections=draft.objections)
-    except Veto as veto:
-        return refuse(draft.chart, snapshot, event, veto, objections=draft.objections)
-    except ExhaustedError as error:
-        return refuse(chart, snapshot, event, Veto("runaway", str(error)))
+    except STOPPED as error:
+        return refuse(chart, snapshot, event, _veto(error), objections=draft.objections)
+
+
+STOPPED = (Fault, Veto, ExhaustedError)
+"""What ends a step without a result: an action failed, a rule says no, or too much was evaluated."""
+
+
+def _veto(error: Fault | Veto | ExhaustedError) -> Veto:
+    if isinstance(error, Veto):
+        return error
+    return Veto("fault" if isinstance(error, Fault) else "runaway", str(error))
 
 
 def in_utc(now: datetime) -> datetime:
@@ -142,6 +153,12 @@ def _complain(chart: Chart, snapshot: Snapshot) -> None:
         raise InputError(f"the snapshot of {snapshot.instance} was never started")
     is_of = f"{snapshot.chart} v{snapshot.version}"
     raise InputError(f"the snapshot is of {is_of}, the chart is {chart.name} v{chart.version}")
+
+
+def _must_be_theirs(chart: Chart, snapshot: Snapshot, actor: Actor) -> None:
+    """Raises Veto for an instance with which somebody has nothing to do who reaches only their own."""
+    if not concerns(chart.people, snapshot, actor):
+        raise Veto("owner", f"{snapshot.instance} does not belong to {actor.id}")
 
 
 def _macrostep(draft: Draft, event: Event) -> bool:
@@ -236,6 +253,8 @@ def _finished(draft: Draft) -> Step:
         end(draft)
     if draft.context is not draft.base.context:
         _require_shallow(draft.context, draft.base.context)
+    if draft.chart.people:
+        renew_audiences(draft)
     if draft.base.parent is not None:
         _report(draft)
     return Step(draft.snapshot(), tuple(draft.rows), tuple(draft.effects) if draft.effects else ())
@@ -273,19 +292,20 @@ def status_of(chart: Charted, states: tuple[str, ...]) -> str | None:
 def _start(
     chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
+    by, template = event.by, chart.model.owner
+    base = replace(base, creator=by.id, owner=owner_of(template, base.instance, by.id, base.context))
     draft = draft_of(chart, base, event, now, facts=facts)
     try:
+        if by.own:
+            _must_be_theirs(chart, base, by)
         declare(draft, chart.model.data)
         begin(draft)
         draft.row("start", (), event)
         settle(draft)
         return _finished(draft)
-    except Fault as fault:
-        return Refusal(code="fault", message=str(fault), event=event.name)
-    except Veto as veto:
+    except STOPPED as error:
+        veto = _veto(error)
         return Refusal(code=veto.code, message=veto.message, event=event.name)
-    except ExhaustedError as error:
-        return Refusal(code="runaway", message=str(error), event=event.name)
 
 
 def first_context(chart: Chart, context: object) -> dict[str, Any]:
@@ -303,3 +323,70 @@ def first_context(chart: Chart, context: object) -> dict[str, Any]:
     if not isinstance(kept, dict):
         raise InputError("a context must map names to values")
     return kept
+
+
+def bad_input(
+    error: Exception, chart: Chart, snapshot: object, event: object, *, now: object, facts: object
+) -> HeadwayError:
+    """The InputError that names what is wrong; an InternalError when nothing is."""
+    for wrong in _wrong(chart, snapshot, event, now=now, facts=facts):
+        return InputError(wrong)
+    if isinstance(error, OverflowError):
+        return InputError(f"a time or a number is too large: {error}")
+    return InternalError(redacted_error(error, hides=chart.secrets is not None))
+
+
+def _wrong(chart: Chart, snapshot: object, event: object, *, now: object, facts: object) -> Iterator[str]:
+    if not isinstance(now, datetime):
+        yield f"now must be a datetime, not {shown(now)}"
+    if not isinstance(facts, Mapping):
+        yield f"facts must map names to values, not {shown(facts)}"
+    for value, kind in ((event, Event), (snapshot, Snapshot)):
+        if not isinstance(value, kind):
+            yield f"not a {kind.__name__}: {shown(value)}"
+        try:
+            clean = from_data(kind, to_data(value))
+        except InputError as wrong:
+            yield str(wrong)
+        else:
+            for field in clean.__struct_fields__:
+                if type(getattr(clean, field)) is not type(getattr(value, field)):
+                    yield f"not a {kind.__name__}: {field} is {shown(getattr(value, field))}"
+    assert isinstance(snapshot, Snapshot)
+    for part in _foreign(chart, snapshot):
+        yield f"the snapshot does not fit {chart.name}: {part}"
+
+
+def _foreign(chart: Chart, snapshot: Snapshot) -> Iterator[str]:
+    """What a snapshot holds that does not belong to its states."""
+    if snapshot.seq and not snapshot.states:
+        yield "no state"
+    active = {node.id: node.model for node in chart.configuration(snapshot.states)} if snapshot.states else {}
+    yield from (f"work in {state}" for state in snapshot.work if state not in active or not active[state].run)
+    for state, ask in snapshot.asks.items():
+        if state not in active or not active[state].ask or not _has_zones(ask):
+            yield f"an ask in {state}"
+    for timer in snapshot.timers.values():
+        left = timer.state not in {None, chart.root.id, *active}
+        if left or timer.due.tzinfo is None or not _belongs_to_its_ask(chart, snapshot, timer):
+            yield f"a timer {timer.event} of {timer.state}, due at {timer.due}"
+    for history, states in snapshot.memory.items():
+        node = chart.nodes.get(history)
+        if node is None or node.kind not in HISTORY or not chart.nodes.keys() >= set(states):
+            yield f"a memory of {history}"
+
+
+def _has_zones(ask: OpenAsk) -> bool:
+    return all(time is None or time.tzinfo is not None for time in (ask.deadline, ask.claimed_until))
+
+
+def _belongs_to_its_ask(chart: Chart, snapshot: Snapshot, timer: Timer) -> bool:
+    kind = timer.event.partition(".")[0]
+    if timer.state is None or kind not in {"remind", "escalate"}:
+        return True
+    ask = chart.nodes[timer.state].model.ask
+    if ask is None or timer.state not in snapshot.asks:
+        return False
+    if kind == "remind":
+        return ask.remind is not None
+    return type(timer.data) is int and 0 <= timer.data < len(ask.escalate)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from math import inf
+from typing import Any, NamedTuple
 
+from headway.clock import LONGEST, backoff
 from headway.codec import replace
 from headway.statechart import model
 from headway.statechart.effects import Message, StartWork
@@ -13,15 +15,19 @@ from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.step.actions import fill, filled
 from headway.statechart.step.draft import Draft
-from headway.statechart.step.retry import after_error, after_loss, losses_allowed
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 
 LONGEST_NUMBER = 10
 WHOLE = (0, 100)
+MOST_LOSSES = 20
+"""How often work may lose its host by default: often, because the work is rarely the cause."""
+
+_MASK = (1 << 64) - 1
+_TOP = float(1 << 53)
 
 
 def start_work(draft: Draft, work: str, state: str, run: model.Run, **attempt: Any) -> None:
-    """Put an attempt of a state's work before the workers."""
+    """Hand an attempt of a state's work to the workers."""
     effect = StartWork(
         id=draft.identify(),
         work=work,
@@ -102,21 +108,21 @@ def work_failed(draft: Draft, event: Event) -> Event:
 
 
 def _cause(event: Event) -> str | None:
-    """The cause that the engine tells of a failure; None for a failure with a code of its own."""
+    """The cause that the engine gives for a failure; None for a failure with a code of its own."""
     data = event.data if isinstance(event.data, dict) else {}
     cause = data.get("cause")
     return cause if "code" not in data and isinstance(cause, str) and cause in CAUSES else None
 
 
 def _lost_too_often(run: model.Run, work: OpenWork, event: Event) -> dict[str, Any]:
-    """What the chart hears of work that has lost its last host; it says how many there were."""
+    """The data of the error after the last loss; its message says how many hosts were lost."""
     most = losses_allowed(run)
     said = f"its host was lost {work.lost + 1} times, at most {most} are allowed" if most else None
     return {**event.data, "message": said or event.data.get("message")}
 
 
 def _failure(run: model.Run, event: Event) -> tuple[Event, str]:
-    """The failure as the chart sees it, and its code: the chart's own when only a cause is told."""
+    """The failure as the chart sees it, and its code: the chart's own when only a cause is given."""
     data = event.data if isinstance(event.data, dict) else {}
     code, cause = data.get("code"), _cause(event)
     if cause is not None:
@@ -152,7 +158,7 @@ def work_progress(draft: Draft, event: Event) -> Event:
     reached = low + (high - low) * float(fraction)
     # Several pieces of work may share the range of a state around them: none takes back what another did.
     draft.progress = reached if phase.id == state else max(draft.progress, reached)
-    said = filled(phase.model.says, draft.tellable({**draft.context, **data}))
+    said = filled(phase.model.says, draft.redacted({**draft.context, **data}))
     report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
     report |= {"attempt": event.attempt, "fraction": fraction, "eta_seconds": data.get("eta_seconds")}
     report["counters"] = {name: draft.counters[name] for name in map(str, counted)}
@@ -161,6 +167,86 @@ def work_progress(draft: Draft, event: Event) -> Event:
     return event
 
 
-def _phase(node: Node) -> Node:
+def _phase(node: StateNode) -> StateNode:
     """The state whose range of progress a state's work moves in: its own, or one around it."""
     return next((above for above in node.upward if above.model.progress is not None), node)
+
+
+def policy_for(run: model.Run, code: str) -> int | None:
+    """The index of the first policy that covers an error code."""
+    for index, policy in enumerate(run.retry):
+        if not policy.on or code in policy.on:
+            return index
+    return None
+
+
+class NextAttempt(NamedTuple):
+    """The next attempt: the work as it is then, after how many milliseconds, and why there is one."""
+
+    work: OpenWork
+    wait: int
+    reason: str
+
+
+def after_error(run: model.Run, work: OpenWork, code: str, seed: int) -> NextAttempt | None:
+    """The attempt that follows a failure with this code; None when no policy allows one more."""
+    index = policy_for(run, code)
+    if index is None:
+        return None
+    policy, count = run.retry[index], work.failures.get(str(index), 0) + 1
+    if policy.times is not None and count > policy.times:
+        return None
+    failures = {**work.failures, str(index): count}
+    following = replace(work, attempt=work.attempt + 1, failures=failures)
+    return NextAttempt(following, delay(policy, count, seed), code)
+
+
+def after_loss(run: model.Run, work: OpenWork, seed: int) -> NextAttempt | None:
+    """The attempt that follows the loss of a host; None when it was lost too often.
+
+    Losses use up no retries of errors. They wait as the policy says that covers their code, and never longer
+    than its failures do; without such a policy they do not wait: noticing a loss took time enough.
+    """
+    count, most = work.lost + 1, losses_allowed(run)
+    if most is not None and count > most:
+        return None
+    index = policy_for(run, run.lost_code)
+    wait = 0 if index is None else _delay_of_loss(run.retry[index], count, seed)
+    following = replace(work, attempt=work.attempt + 1, lost=count)
+    return NextAttempt(following, wait, f"{run.lost_code}: {losses(run, following)}")
+
+
+def losses_allowed(run: model.Run) -> int | None:
+    """How often work is tried again because its host was lost; None where its code is retried for ever."""
+    if run.lost is not None:
+        return run.lost
+    index = policy_for(run, run.lost_code)
+    times = 0 if index is None else run.retry[index].times
+    return MOST_LOSSES if times else times
+
+
+def losses(run: model.Run, work: OpenWork) -> str:
+    """How often work has lost its host, and how often it may: `host lost 2 of 20`."""
+    most = losses_allowed(run)
+    return f"host lost {work.lost}" + ("" if most is None else f" of {most}")
+
+
+def _delay_of_loss(policy: model.Retry, count: int, seed: int) -> int:
+    """Without a cap the waits of 20 losses would grow to days; the policy was written for fewer failures."""
+    return delay(policy, min(count, policy.times or count), seed)
+
+
+def delay(policy: model.Retry, failures: int, seed: int) -> int:
+    """Milliseconds to wait after the given number of failures: exponential, spread by jitter, capped."""
+    cap = inf if policy.cap is None else policy.cap
+    wait = backoff(failures, base=policy.base, cap=cap, factor=policy.factor)
+    wait *= 1 + policy.jitter * (2 * unit(seed) - 1)
+    return max(0, round(min(wait, cap, LONGEST)))
+
+
+def unit(seed: int) -> float:
+    """A number from 0 to 1 that looks random and is the same for the same seed (SplitMix64)."""
+    mixed = (seed + 0x9E3779B97F4A7C15) & _MASK
+    mixed = ((mixed ^ (mixed >> 30)) * 0xBF58476D1CE4E5B9) & _MASK
+    mixed = ((mixed ^ (mixed >> 27)) * 0x94D049BB133111EB) & _MASK
+    return ((mixed ^ (mixed >> 31)) >> 11) / _TOP

@@ -1,4 +1,4 @@
-"""Whether an instance can ever leave where it is, as far as its guards can be decided without running it."""
+"""What an upgrade would do to an instance, and to the events in its history."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, Literal
 
 from headway.codec import Value
-from headway.errors import HeadwayError
+from headway.errors import HeadwayError, InputError
 from headway.statechart.chart import Chart
 from headway.statechart.effects import RenewedAsk
 from headway.statechart.explain import explain
@@ -15,9 +15,16 @@ from headway.statechart.expressions.expressions import EvaluationError, Expressi
 from headway.statechart.snapshot import SYSTEM, Actor, OpenAsk, Snapshot, Timer
 from headway.statechart.step.draft import NOTHING
 from headway.statechart.step.step import Step
-from headway.statechart.tree import Arc
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.upgrade.instance import UpgradeGap, upgrade_snapshot
+from headway.statechart.upgrade.renaming import Renaming
 from headway.statechart.validation.contents import TAKEN
+
+Fitness = Literal["same", "mapped", "rule", "stranded"]
+ReplayResult = Literal["same", "refused", "elsewhere"]
+MOST_KEPT = 4_096
+MANY = ", "
+"""Separates the transitions of one line."""
 
 
 def hopeless_guards(chart: Chart, snapshot: Snapshot) -> tuple[str, ...]:
@@ -71,9 +78,6 @@ class _Here(PlainScope):
     def in_state(self, name: str) -> bool:
         """Raises EvaluationError: not known."""
         raise EvaluationError(f"whether {name} will be active is not known")
-
-
-Fitness = Literal["same", "mapped", "rule", "stranded"]
 
 
 class Outlook(Value):
@@ -203,7 +207,79 @@ def _work(before: Snapshot, after: Snapshot) -> Iterator[str]:
         if was is None:
             yield f"work {state}: begun"
         elif was.attempt != work.attempt:
-            yield f"work {state}: begun anew"
+            yield f"work {state}: restarted"
     for state, work in before.work.items():
         if work.id in held:
             yield f"work {state}: cancelled"
+
+
+class Turn(Value):
+    """A line of history: the event and the way it went, in the names of one version of its chart."""
+
+    event: str
+    transition: str
+    before: str
+    after: str
+
+    def renamed(self, renaming: Renaming) -> Turn | None:
+        """The same in the names of another version; None when only the instance of that time could tell."""
+        before, after = renaming.states(self.before), renaming.states(self.after)
+        if before is None or after is None:
+            return None
+        names = map(renaming.transition, self.transition.split(MANY))
+        return Turn(renaming.event(self.event), MANY.join(names), before, after)
+
+
+class HistoryReplay:
+    """Judges the turns of an older version by a newer chart; equal turns only once.
+
+    The context of that time is not stored, so guards are not evaluated: a turn is judged by whether the event
+    had a transition where the instance was, and whether one leads where it went.
+    """
+
+    def __init__(self, old: Chart, new: Chart) -> None:
+        self._new = new
+        self._renaming = Renaming(old, new)
+        self._known: dict[Turn, ReplayResult | None] = {}
+
+    def result(self, turn: Turn) -> ReplayResult | None:
+        """What would happen to a turn; None when only the instance of that time could tell."""
+        if turn not in self._known:
+            if len(self._known) >= MOST_KEPT:
+                self._known.clear()
+            self._known[turn] = self._judge(turn.renamed(self._renaming))
+        return self._known[turn]
+
+    def _judge(self, turn: Turn | None) -> ReplayResult | None:
+        if turn is None:
+            return None
+        try:
+            active = self._new.configuration(tuple(turn.before.split("+")))
+        except InputError:
+            return "refused"
+        arcs = list(self._arcs(active, turn.event))
+        if not arcs:
+            return "refused"
+        leads = [_leads(arc, active) for arc in arcs]
+        after = tuple(turn.after.split("+"))
+        same = MANY in turn.transition or any(lead is None or lead == after for lead in leads)
+        return "same" if same or self._new.computed else "elsewhere"
+
+    def _arcs(self, active: tuple[StateNode, ...], event: str) -> Iterator[Arc]:
+        inside = {node.id for node in active}
+        for node in (*reversed(active), self._new.root):
+            for arc in (*node.matching(event), *node.always):
+                if not arc.excludes & inside:
+                    yield arc
+
+
+def _leads(arc: Arc, active: tuple[StateNode, ...]) -> tuple[str, ...] | None:
+    """The atomic states after an arc; None when that depends on what the instance remembers."""
+    if arc.domain is None:
+        return tuple(node.id for node in active if node.atomic)
+    if arc.entry is None:
+        return None
+    domain = arc.domain
+    nodes = {node.index: node for node in active if node.atomic and not domain.holds(node)}
+    nodes |= {node.index: node for node in arc.entry if node.atomic}
+    return tuple(nodes[index].id for index in sorted(nodes))

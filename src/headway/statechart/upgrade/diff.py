@@ -215,7 +215,7 @@ def _rows(pair: Pair) -> Found:
 def _keyed(
     chart: Chart, name: Callable[[model.Transition], tuple[str, str]]
 ) -> dict[tuple[str, str, int], model.Transition]:
-    """Rows by name and source; several of the same are told apart by their order."""
+    """Rows by name and source; several of the same are numbered in their order."""
     found: dict[tuple[str, str, int], model.Transition] = {}
     for row in chart.model.transitions:
         number = 0
@@ -345,7 +345,17 @@ def _schema(whole: model.Model) -> Mapping[str, Any]:
     return schema if isinstance(schema, Mapping) else {}
 
 
-SETTINGS = ("initial", "cancel", "owner", "computed", "max_depth", "max_children", "children", "late_binding")
+SETTINGS = (
+    "initial",
+    "cancel",
+    "owner",
+    "read_by",
+    "computed",
+    "max_depth",
+    "max_children",
+    "children",
+    "late_binding",
+)
 
 
 def _settings(pair: Pair) -> Found:

@@ -16,14 +16,15 @@ from headway.errors import HeadwayError, InputError
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ReportToParent
+from headway.statechart.people import owner_of, senders, watched_events
+from headway.statechart.redaction import redacted_error
 from headway.statechart.refusal import Veto
-from headway.statechart.sensitive import told_error
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenWork, Snapshot
 from headway.statechart.step.actions import Fault
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
 from headway.statechart.step.moves import computed_status, end
 from headway.statechart.step.step import Step, in_utc, settle, status_of
-from headway.statechart.tree import Arc, Node
+from headway.statechart.tree import Arc, StateNode
 from headway.statechart.types import Mismatch
 from headway.statechart.upgrade.open_items import InstanceUpgrade, add_effects, carry_over
 from headway.statechart.upgrade.renaming import Renaming, rule_for
@@ -98,10 +99,10 @@ def upgrade_snapshot(
 def watched_anew(old: Chart, new: Chart) -> frozenset[str]:
     """What the new chart wants to know who did it, and the old one did not keep; by the old names."""
     renaming = Renaming(old, new)
-    wanted = {name for row in new.model.transitions for name in row.distinct_from}
+    wanted = watched_events(new.model)
     now = {name: renaming.event(name) for row in old.model.transitions for name in (row.name, *row.events)}
     named = {name for name, called in now.items() if called in wanted} | wanted.difference(now.values())
-    return frozenset(named - {name for row in old.model.transitions for name in row.distinct_from})
+    return frozenset(named - watched_events(old.model))
 
 
 def _instance_upgrade(
@@ -121,7 +122,8 @@ def _instance_upgrade(
     came = _destinations(old, new, snapshot, problems)
     if problems:
         return None
-    base = replace(snapshot, version=new.version, context=context)
+    owner = snapshot.owner or owner_of(new.model.owner, snapshot.instance, snapshot.creator or "", context)
+    base = replace(snapshot, version=new.version, context=context, owner=owner)
     if new.computed:
         came = _recomputed(draft_of(new, replace(base, states=()), event, now, facts=facts), came)
     states = tuple(sorted(came, key=lambda name: new.nodes[name].index))
@@ -171,7 +173,7 @@ def _called(old: Chart, new: Chart, name: str, snapshot: Snapshot) -> Any:
         return new.functions[name](deepcopy(snapshot))
     except Exception as error:
         hides = not (old.secrets is new.secrets is None)
-        raise InputError(f"{name} failed: {told_error(error, hides=hides)}") from error
+        raise InputError(f"{name} failed: {redacted_error(error, hides=hides)}") from error
 
 
 def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) -> dict[str, str]:
@@ -199,7 +201,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
     return came
 
 
-def _homeless(state: str, name: str, node: Node | None) -> str:
+def _homeless(state: str, name: str, node: StateNode | None) -> str:
     if node is not None:
         return f'{name} has states inside now: say in which {state} goes on, states={{"{state}": ...}}'
     if name == state:
@@ -216,7 +218,7 @@ def _chosen(old: Chart, new: Chart, function: model.Named, snapshot: Snapshot) -
 
 
 def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
-    """The status is what the new rules compute: only within it the instance goes where it is told."""
+    """The new rules compute the status; the upgrade decides only where inside it the instance goes."""
     status = computed_status(draft)
     inside = {name: was for name, was in came.items() if draft.chart.nodes[name].top is status}
     if inside:
@@ -227,7 +229,7 @@ def _recomputed(draft: Draft, came: dict[str, str]) -> dict[str, str]:
 
 
 def _came_above(
-    old: Chart, active: Sequence[Node], rule: model.Upgrade, came: Mapping[str, str]
+    old: Chart, active: Sequence[StateNode], rule: model.Upgrade, came: Mapping[str, str]
 ) -> dict[str, str]:
     """Where the states around come from as well: by the rule, or those of the same name."""
     found = {name: was for name, was in came.items() if was}
@@ -240,7 +242,7 @@ def _came_above(
     return found
 
 
-def _since(snapshot: Snapshot, node: Node, came: Mapping[str, str], draft: Draft) -> datetime:
+def _since(snapshot: Snapshot, node: StateNode, came: Mapping[str, str], draft: Draft) -> datetime:
     """A state that is new around one that is not has lasted as long as that."""
     if came.get(node.id) in snapshot.since:
         return snapshot.since[came[node.id]]
@@ -275,7 +277,7 @@ def _renamed(upgrade: InstanceUpgrade, names: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def _may_remember(new: Chart, history: Node, state: str) -> bool:
+def _may_remember(new: Chart, history: StateNode, state: str) -> bool:
     node, parent = new.nodes.get(state), history.upward[1]
     if node is None or not parent.holds(node):
         return False
@@ -308,7 +310,7 @@ def _acted(upgrade: InstanceUpgrade, further: Acted) -> dict[str, tuple[str, ...
     for known in (upgrade.snapshot.acted, further):
         for name, who in known.items():
             key = renaming.event(name)
-            acted[key] = tuple(dict.fromkeys((*acted.get(key, ()), *who)))
+            acted[key] = senders(acted.get(key, ()), *who)
     return acted
 
 
@@ -358,7 +360,7 @@ def restore_snapshot(
 ) -> Step:
     """The instance as it was before an upgrade after which nothing has happened to it.
 
-    Work that the upgrade has ended or begun anew begins once more, as a further attempt: they never go back.
+    Work that the upgrade has ended or restarted starts again, as a further attempt: numbers never go back.
     """
     if (snapshot.version, new.version, old.version) != (record.to, record.to, record.version):
         raise InputError(f"{snapshot.instance} is not as an upgrade from version {record.version} left it")

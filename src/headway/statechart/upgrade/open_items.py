@@ -16,13 +16,14 @@ from headway.codec import Scratch, replace
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.effects import CancelTimer, CancelWork, ClosedAsk, RenewedAsk, SetTimer
+from headway.statechart.people import audience
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import OpenAsk, OpenWork, Snapshot, Timer
 from headway.statechart.step.actions import Fault, as_delay, call, value_of
 from headway.statechart.step.asks import question
 from headway.statechart.step.draft import Draft
 from headway.statechart.step.work import start_work
-from headway.statechart.tree import Node
+from headway.statechart.tree import StateNode
 from headway.statechart.upgrade.renaming import timer_now
 
 LIFE = "after.life."
@@ -58,14 +59,14 @@ class InstanceUpgrade(Scratch):
         self.made += 1
         return f"{self.snapshot.instance}:{self.draft.seq}:u{self.made}"
 
-    def states(self) -> Iterator[tuple[Node, Node | None]]:
+    def states(self) -> Iterator[tuple[StateNode, StateNode | None]]:
         """The active states, the whole life among them, each with the old state it came from."""
         yield self.new.root, self.old.root
         for node in self.draft.active:
             came = self.came.get(node.id)
             yield node, None if came is None else self.old.nodes.get(came)
 
-    def since(self, node: Node) -> datetime:
+    def since(self, node: StateNode) -> datetime:
         """When a state was entered."""
         return self.draft.since.get(node.id, self.born)
 
@@ -100,7 +101,7 @@ def carry_over(upgrade: InstanceUpgrade) -> None:
 
 
 @lru_cache(MOST_NODES)
-def _alarms(node: Node) -> tuple[Alarm, ...]:
+def _alarms(node: StateNode) -> tuple[Alarm, ...]:
     found = sorted(_declared(node), key=_longest_first)
     ranks: Counter[tuple[str, Any]] = Counter()
     ranked = []
@@ -115,7 +116,7 @@ def _longest_first(alarm: Alarm) -> int:
     return -alarm.wait if isinstance(alarm.wait, int) else 0
 
 
-def _declared(node: Node) -> Iterator[Alarm]:
+def _declared(node: StateNode) -> Iterator[Alarm]:
     for arc in node.after:
         row = arc.model
         event = row.events[0]
@@ -133,7 +134,7 @@ def _declared(node: Node) -> Iterator[Alarm]:
         yield Alarm(f"escalate:{','.join(each.roles)}", f"escalate.{node.id}", each.after, index)
 
 
-def _before(upgrade: InstanceUpgrade, was: Node | None) -> dict[str, Alarm]:
+def _before(upgrade: InstanceUpgrade, was: StateNode | None) -> dict[str, Alarm]:
     """The timers of the old state, by what they are called in the new one."""
     if was is None:
         return {}
@@ -157,7 +158,7 @@ def _carried_timers(upgrade: InstanceUpgrade) -> dict[str, Timer]:
                 elif was is not None:
                     timers |= _kept(upgrade, node, was, (earlier, alarm))
             except (Fault, Veto, OverflowError) as error:
-                upgrade.problems.append(f"the delay of {alarm.event} cannot be told: {error}")
+                upgrade.problems.append(f"the delay of {alarm.event} is not known: {error}")
     return timers
 
 
@@ -171,7 +172,9 @@ def _pending(snapshot: Snapshot, state: str, alarm: Alarm) -> tuple[str, Timer] 
     return found[alarm.rank] if alarm.rank < len(found) else None
 
 
-def _kept(upgrade: InstanceUpgrade, node: Node, was: Node, alarms: tuple[Alarm, Alarm]) -> dict[str, Timer]:
+def _kept(
+    upgrade: InstanceUpgrade, node: StateNode, was: StateNode, alarms: tuple[Alarm, Alarm]
+) -> dict[str, Timer]:
     """A timer under the new chart; one that is not set any more has come already, and does not come again."""
     earlier, alarm = alarms
     found = _pending(upgrade.snapshot, was.id, earlier)
@@ -186,7 +189,7 @@ def _kept(upgrade: InstanceUpgrade, node: Node, was: Node, alarms: tuple[Alarm, 
     return {key: replace(timer, due=due, event=alarm.event, state=node.id, data=alarm.data)}
 
 
-def _new(upgrade: InstanceUpgrade, node: Node, alarm: Alarm) -> dict[str, Timer]:
+def _new(upgrade: InstanceUpgrade, node: StateNode, alarm: Alarm) -> dict[str, Timer]:
     """A timer that the old chart did not set: it counts from when its state was entered, or its ask put."""
     of_ask = not alarm.key.startswith("after:")
     if of_ask and node.id not in upgrade.fresh and _came_from(upgrade, node) not in upgrade.snapshot.asks:
@@ -196,7 +199,7 @@ def _new(upgrade: InstanceUpgrade, node: Node, alarm: Alarm) -> dict[str, Timer]
     return {upgrade.identify(): timer}
 
 
-def _came_from(upgrade: InstanceUpgrade, node: Node) -> str:
+def _came_from(upgrade: InstanceUpgrade, node: StateNode) -> str:
     return upgrade.came.get(node.id, "")
 
 
@@ -232,7 +235,7 @@ def _carried_asks(upgrade: InstanceUpgrade) -> dict[str, OpenAsk]:
     return asks
 
 
-def _carried_ask(upgrade: InstanceUpgrade, node: Node, was: Node, ask: model.Ask) -> OpenAsk:
+def _carried_ask(upgrade: InstanceUpgrade, node: StateNode, was: StateNode, ask: model.Ask) -> OpenAsk:
     """The same question: its id and who holds it stay; whom it is for and until when, the new chart says."""
     held = upgrade.snapshot.asks[was.id]
     before = _before(upgrade, was)
@@ -253,7 +256,7 @@ def _carried_ask(upgrade: InstanceUpgrade, node: Node, was: Node, ask: model.Ask
     return replace(held, roles=roles, deadline=deadline)
 
 
-def _deadline(upgrade: InstanceUpgrade, node: Node) -> datetime | None:
+def _deadline(upgrade: InstanceUpgrade, node: StateNode) -> datetime | None:
     event = f"deadline.{node.id}"
     return next((timer.due for timer in upgrade.draft.timers.values() if timer.event == event), None)
 
@@ -263,7 +266,7 @@ def _carried_work(upgrade: InstanceUpgrade) -> dict[str, OpenWork]:
     return {state: work for state, work in found.items() if work is not None}
 
 
-def _carried(upgrade: InstanceUpgrade, node: Node, was: Node | None) -> OpenWork | None:
+def _carried(upgrade: InstanceUpgrade, node: StateNode, was: StateNode | None) -> OpenWork | None:
     run, ran = node.model.run, was.model.run if was is not None else None
     assert run is not None
     held = upgrade.snapshot.work.get(was.id) if was is not None else None
@@ -278,7 +281,7 @@ def _carried(upgrade: InstanceUpgrade, node: Node, was: Node | None) -> OpenWork
     if changed:
         said = " and ".join(f"{word} {getattr(ran, word)}" for word in changed)
         upgrade.problems.append(
-            f'the work of {node.id} was begun with {said}: say restarts="{node.id}" to begin it anew'
+            f'the work of {node.id} was begun with {said}: say restarts="{node.id}" to restart it'
         )
     return held if run.retry == ran.retry else replace(held, failures=_failures(ran, run, held))
 
@@ -307,7 +310,8 @@ def add_effects(draft: Draft, before: Snapshot, old: Chart, came: Mapping[str, s
             )
     for state, ask in draft.asks.items():
         was = came.get(state, "")
-        if before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state):
+        renewed = before.asks.get(was) != ask or was != state or _put(old, was) != _put(draft.chart, state)
+        if renewed or audience(ask.roles, before) != audience(ask.roles, draft):
             draft.effects.append(_renewed(draft, draft.chart.nodes[state], ask))
 
 
@@ -330,13 +334,13 @@ def _put(chart: Chart, state: str) -> tuple[object, ...] | None:
     return None if node is None or ask is None else (ask.form, ask.shows, node.answers)
 
 
-def _renewed(draft: Draft, node: Node, held: OpenAsk) -> RenewedAsk:
+def _renewed(draft: Draft, node: StateNode, held: OpenAsk) -> RenewedAsk:
     ask = node.model.ask
     assert ask is not None
     return RenewedAsk(
         id=draft.identify(),
         ask=held.id,
-        roles=held.roles,
+        roles=audience(held.roles, draft),
         deadline=held.deadline,
         opened_at=held.since or draft.since[node.id],
         **question(draft, node, ask),

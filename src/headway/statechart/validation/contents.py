@@ -1,26 +1,75 @@
-"""What rows and states do and compute with: actions, expressions, and the context they name."""
+"""The contents of a model: an index of its states and actions, and checks of names, texts and actions."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple, get_args
 
 from headway.statechart import model
 from headway.statechart.expressions.expressions import ExpressionError, parse, parse_location
-from headway.statechart.validation.model_index import ACTIONS, Found, ModelIndex
+from headway.statechart.people import (
+    AUDIENCE,
+    CREATOR,
+    ENTRY,
+    OWNER,
+    is_person,
+    roles_and_people,
+    sender_of,
+)
+from headway.statechart.tree import comes_from_engine
 
+ACTIONS = frozenset(get_args(model.Action))
+LEAVES = frozenset({"atomic", "final", "shallow", "deep"})
 DEEPEST_ACTIONS = 32
 MOST_SHAPES = 100
 TAKEN = frozenset(
-    {"_event", "_ioprocessors", "_name", "_sessionid", "children", "counters", "facts", "instance"}
+    {"_event", "_ioprocessors", "_name", "_sessionid", "children", "counters", "creator", "facts", "instance"}
 )
-"""Names that mean something of the engine's, in expressions or, as `{instance}` does, in keys."""
+"""Names that the engine uses itself, in expressions or, as `{instance}`, in keys."""
 
+FILLED_IN = frozenset({"creator", "instance"})
+"""What a template may name besides the fields of the context."""
+Found = Iterator[tuple[str, str]]
+"""Problems as pairs: the place (a state id, or transition@source) and the message."""
 Texts = tuple[str | None, ...]
+Words = tuple[tuple[str, str | None], ...]
+"""Pairs of what has a name and the name; None for a name that may be missing."""
+
+
+class ModelIndex(NamedTuple):
+    """A model with the look-ups that its checks share."""
+
+    whole: model.Model
+    states: dict[str, model.State]
+    children: dict[str, list[model.State]]
+
+    @property
+    def native(self) -> bool:
+        """Whether the chart is written in Headway's own dialect."""
+        return self.whole.dialect == "headway"
+
+    def blocks(self) -> Iterator[tuple[str, tuple[model.Action, ...]]]:
+        """The actions of every row and state, with their place."""
+        yield "", self.whole.initial_actions
+        for state in self.whole.states:
+            for block in (*state.entry, *state.exit, state.initial_actions):
+                yield state.id, block
+        for row in self.whole.transitions:
+            yield f"{row.name}@{row.source}", row.actions
+
+
+def kind_name(kind: str) -> str:
+    """The kind of a state as a message says it."""
+    return {"final": "final", "shallow": "a history state", "deep": "a history state"}.get(kind, kind)
+
+
+def comes_from_people(event: str) -> bool:
+    """Whether an event is sent from outside, or answers an ask."""
+    return event.startswith("answer.") or not comes_from_engine(event)
 
 
 def context(index: ModelIndex) -> Found:
-    """A context is an object, and none of its fields is mistaken for something of the engine's."""
+    """The context is an object, and none of its fields has a name that the engine uses itself."""
     name = index.whole.context
     if name is None or not index.native:
         return
@@ -34,11 +83,39 @@ def context(index: ModelIndex) -> Found:
 
 
 def templates(index: ModelIndex, fields: frozenset[str]) -> Found:
-    """Texts with a `{field}` that the context never has: it would be filled with nothing."""
+    """Texts with a `{field}` that the context does not have: it would be filled with nothing."""
     for place, word, template in _templates(index):
         for field in dict.fromkeys(model.FIELD.findall(template)):
-            if field not in fields and field != "instance":
+            if field not in fields and field not in FILLED_IN:
                 yield place, f"{word} is {template!r}: the context has no field {field}"
+
+
+def people(index: ModelIndex) -> Found:
+    """Entries for people that name nobody: an owner that is not declared, an event that does not exist."""
+    whole = index.whole
+    events = {name for row in whole.transitions for name in (row.name, *row.events)}
+    entries = [*roles_and_people(whole), *(("", entry) for entry in whole.read_by)]
+    for place, entry in dict.fromkeys(entries):
+        event = sender_of(entry)
+        if not is_person(entry):
+            if entry.startswith(AUDIENCE):
+                yield place, f"{entry!r} is not a role: a role must not begin with {AUDIENCE}"
+        elif not ENTRY.fullmatch(entry):
+            yield place, f"{entry!r} names nobody: write {{owner}}, {{creator}}, {{field}} or {{event.by}}"
+        elif entry == OWNER and not whole.owner:
+            yield place, f'{entry} needs an owner: declare owner="{{creator}}" or owner="{{field}}"'
+        elif event is not None and event not in events:
+            yield place, f"{entry} names the sender of {event}, but the chart has no event {event}"
+        elif not place and entry != OWNER:
+            yield place, f"read_by= takes roles and {OWNER}, not {entry}"
+
+
+def people_fields(index: ModelIndex, fields: frozenset[str]) -> Found:
+    """Entries for people in a field that the context never has."""
+    for place, entry in dict.fromkeys(roles_and_people(index.whole)):
+        by_field = is_person(entry) and entry not in {OWNER, CREATOR} and sender_of(entry) is None
+        if by_field and entry[1:-1] not in fields:
+            yield place, f"{entry} names somebody by a field that the context does not have"
 
 
 def _templates(index: ModelIndex) -> Iterator[tuple[str, str, str]]:
@@ -88,7 +165,7 @@ def _shapes(schema: object) -> list[Mapping[str, Any]]:
 
 
 def expressions(index: ModelIndex) -> Found:
-    """Expressions and places that are none."""
+    """Texts that are not an expression, or not a place to assign to."""
     if not index.native:
         return
     for place, text in _texts(index):
@@ -133,7 +210,7 @@ def _inside(action: model.Action) -> tuple[model.Action, ...]:
     return action.actions if isinstance(action, model.ForEach) else ()
 
 
-def _none(_action: object) -> Texts:
+def _none(_action: object) -> tuple[()]:
     return ()
 
 
@@ -168,7 +245,7 @@ PLACES: dict[type, Callable[[Any], Texts]] = {
 
 
 def actions(index: ModelIndex) -> Found:
-    """What is no action, and actions nested too deep."""
+    """Values that are not an action, and actions nested too deep."""
     for place, block in index.blocks():
         yield from _nesting(place, block)
 
@@ -183,3 +260,59 @@ def _nesting(place: str, block: Iterable[model.Action]) -> Found:
         if not level:
             return
     yield place, f"actions are nested more than {DEEPEST_ACTIONS} levels deep"
+
+
+def names(index: ModelIndex) -> Found:
+    """Names that are empty; those of states and events are checked elsewhere."""
+    for place, what, name in _all(index):
+        if name == "":
+            yield place, f"the name of {what} is empty"
+
+
+def _all(index: ModelIndex) -> Iterator[tuple[str, str, str | None]]:
+    whole = index.whole
+    yield "", "the chart", whole.name
+    yield "", "the type of the context", whole.context
+    yield from (("", "a fact", fact.name) for fact in whole.facts)
+    yield from (("", "an invariant", each.name) for each in whole.invariants)
+    yield from (("", "a role in staff=", role) for role in whole.staff)
+    for state in whole.states:
+        yield from ((state.id, what, name) for what, name in _of_state(state))
+    for row in whole.transitions:
+        place = f"{row.name}@{row.source}"
+        yield from ((place, what, name) for what, name in _of_row(row))
+    for place, action in deep_actions(index):
+        for what, name in NAMES.get(type(action), _none)(action):
+            yield place, what, name
+
+
+def _of_state(state: model.State) -> Iterator[tuple[str, str | None]]:
+    if state.run is not None:
+        yield f"the queue of {state.id}", state.run.queue
+    if state.ask is not None:
+        yield f"the form of {state.id}", state.ask.form
+        for role in (*state.ask.roles, *(role for each in state.ask.escalate for role in each.roles)):
+            yield f"a role that {state.id} asks", role
+
+
+def _of_row(row: model.Transition) -> Iterator[tuple[str, str | None]]:
+    yield f"a transition from {row.source}", row.name
+    yield f"the type that {row.name} takes", row.takes
+    yield from ((f"a role of {row.name}", role) for role in (*row.by, *row.countersign))
+    for condition in (*row.when, row.after):
+        if isinstance(condition, model.Named):
+            yield f"a function of {row.name}", condition.name
+
+
+NAMES: dict[type, Callable[[Any], Words]] = {
+    model.Call: lambda do: (("a function", do.name),),
+    model.Count: lambda do: (("a counter", do.name),),
+    model.Add: lambda do: (("a shared counter", do.key),),
+    model.Raise: lambda do: (("an event that is raised", do.event),),
+    model.Tell: lambda do: (("an event that is sent", do.event), ("the receiver of an event", do.to)),
+    model.Publish: lambda do: (("a message", do.name), ("the function of a message", do.data)),
+    model.Spawn: lambda do: (("the chart of a child", do.chart), ("a function", do.make)),
+    model.PutRecord: lambda do: (("a kind of record", do.kind), ("a record", do.key)),
+    **dict.fromkeys((model.Stamp, model.Clear), lambda do: tuple(("a field", name) for name in do.fields)),
+}
+"""The names in an action."""

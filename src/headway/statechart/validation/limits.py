@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
-
 from headway.clock import LONGEST
 from headway.statechart import model
-from headway.statechart.validation import contents
-from headway.statechart.validation.model_index import LEAVES, Found, ModelIndex, kind_name
+from headway.statechart.validation.contents import LEAVES, Found, ModelIndex, kind_name
 
 WHOLE = 100
 STEEPEST = 100
@@ -131,67 +127,3 @@ def _ask_limits(place: str, ask: model.Ask) -> Found:
             yield place, f"{place} would {name} only after its deadline"
         if wait == 0:
             yield place, f"{place} would {name} at once"
-
-
-Words = tuple[tuple[str, str | None], ...]
-"""Names, each with what it is the name of; None is no name, and may be left out."""
-
-
-def names(index: ModelIndex) -> Found:
-    """Everything that has a name has one that is not empty; states and events are checked by themselves."""
-    for place, what, name in _all(index):
-        if name == "":
-            yield place, f"the name of {what} is empty"
-
-
-def _all(index: ModelIndex) -> Iterator[tuple[str, str, str | None]]:
-    whole = index.whole
-    yield "", "the chart", whole.name
-    yield "", "the type of the context", whole.context
-    yield from (("", "a fact", fact.name) for fact in whole.facts)
-    yield from (("", "an invariant", each.name) for each in whole.invariants)
-    yield from (("", "a role in staff=", role) for role in whole.staff)
-    for state in whole.states:
-        yield from ((state.id, what, name) for what, name in _of_state(state))
-    for row in whole.transitions:
-        place = f"{row.name}@{row.source}"
-        yield from ((place, what, name) for what, name in _of_row(row))
-    for place, action in contents.deep_actions(index):
-        for what, name in NAMES.get(type(action), _none)(action):
-            yield place, what, name
-
-
-def _of_state(state: model.State) -> Iterator[tuple[str, str | None]]:
-    if state.run is not None:
-        yield f"the queue of {state.id}", state.run.queue
-    if state.ask is not None:
-        yield f"the form of {state.id}", state.ask.form
-        for role in (*state.ask.roles, *(role for each in state.ask.escalate for role in each.roles)):
-            yield f"a role that {state.id} asks", role
-
-
-def _of_row(row: model.Transition) -> Iterator[tuple[str, str | None]]:
-    yield f"a transition from {row.source}", row.name
-    yield f"the type that {row.name} takes", row.takes
-    yield from ((f"a role of {row.name}", role) for role in (*row.by, *row.countersign))
-    for condition in (*row.when, row.after):
-        if isinstance(condition, model.Named):
-            yield f"a function of {row.name}", condition.name
-
-
-def _none(_action: object) -> Words:
-    return ()
-
-
-NAMES: dict[type, Callable[[Any], Words]] = {
-    model.Call: lambda do: (("a function", do.name),),
-    model.Count: lambda do: (("a counter", do.name),),
-    model.Add: lambda do: (("a shared counter", do.key),),
-    model.Raise: lambda do: (("an event that is raised", do.event),),
-    model.Tell: lambda do: (("an event that is sent", do.event), ("the receiver of an event", do.to)),
-    model.Publish: lambda do: (("a message", do.name), ("the function of a message", do.data)),
-    model.Spawn: lambda do: (("the chart of a child", do.chart), ("a function", do.make)),
-    model.PutRecord: lambda do: (("a kind of record", do.kind), ("a record", do.key)),
-    **dict.fromkeys((model.Stamp, model.Clear), lambda do: tuple(("a field", name) for name in do.fields)),
-}
-"""The names in an action."""

@@ -9,10 +9,10 @@ from itertools import islice
 
 from headway.errors import DefinitionProblem
 from headway.statechart import model
-from headway.statechart.authoring.declarations import Line
+from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.tree import HISTORY, comes_from_engine
 from headway.statechart.validation import contents, limits
-from headway.statechart.validation.model_index import LEAVES, Found, ModelIndex, comes_from_people, kind_name
+from headway.statechart.validation.contents import LEAVES, Found, ModelIndex, comes_from_people, kind_name
 
 MOST_PROBLEMS = 100
 MOST_COMPARED, LONGEST_COMPARED = 500, 40
@@ -22,11 +22,15 @@ _STATE_NAME = re.compile(r"[^\s./,;|*@]+")
 _SCXML_NAME = re.compile(r"[^\s/,;|*@]+")
 _EVENT_NAME = re.compile(r"[^\s,;|]+")
 
-NOWHERE = Line()
+NOWHERE = SourceLine()
 
 
 def problems_of(
-    whole: model.Model, lines: Mapping[str, Line], first: Line = NOWHERE, *, context: object = None
+    whole: model.Model,
+    lines: Mapping[str, SourceLine],
+    first: SourceLine = NOWHERE,
+    *,
+    context: object = None,
 ) -> list[DefinitionProblem]:
     """Everything that keeps a model from running; empty when it can.
 
@@ -44,6 +48,7 @@ def problems_of(
     fields = contents.field_names(context)
     if fields is not None:
         found += islice(contents.templates(index, fields), MOST_PROBLEMS)
+        found += islice(contents.people_fields(index, fields), MOST_PROBLEMS)
     return [DefinitionProblem(message, *lines.get(place, first)) for place, message in found]
 
 
@@ -322,7 +327,7 @@ CHECKS: tuple[Callable[[ModelIndex], Found], ...] = (
     _has_states,
     _tree,
     _document_order,
-    limits.names,
+    contents.names,
     _kinds,
     _initial,
     _transitions,
@@ -333,6 +338,7 @@ CHECKS: tuple[Callable[[ModelIndex], Found], ...] = (
     _computed,
     _upgrades,
     contents.context,
+    contents.people,
     contents.expressions,
     contents.actions,
 )

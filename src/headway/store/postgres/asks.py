@@ -7,8 +7,7 @@ from typing import Any
 
 from headway.codec import encode
 from headway.store.postgres.database import PostgresDatabase
-from headway.store.postgres.query import Where
-from headway.store.postgres.tables import ASK, DELETE, found_by_key, listed
+from headway.store.postgres.tables import ASK, DELETE, Where, found_by_key, listed
 from headway.store.queries import AskQuery
 from headway.store.rows import ASK_CHANGES, ASK_CLOSINGS, AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes
@@ -51,7 +50,7 @@ WITH wanted AS MATERIALIZED (
     WHERE closed_at IS NULL AND delegated_to IS NOT NULL
     UNION SELECT tenant, role, opened_at, id
     FROM ask CROSS JOIN LATERAL jsonb_array_elements_text(roles::jsonb) AS role
-    WHERE closed_at IS NULL AND delegated_to IS NULL AND role NOT LIKE '@%'
+    WHERE closed_at IS NULL AND delegated_to IS NULL
 ), listed AS (SELECT tenant, audience, opened_at, ask AS id FROM ask_audience)
 SELECT tenant, id FROM (SELECT * FROM wanted EXCEPT SELECT * FROM listed) AS missing
 UNION SELECT tenant, id FROM (SELECT * FROM listed EXCEPT SELECT * FROM wanted) AS surplus
@@ -193,7 +192,7 @@ def _closing(closing: AskClosing | None) -> tuple[Any, ...]:
 
 
 def _audience(ask: AskRow | AskChange) -> list[str]:
-    """Roles, or the one person it is delegated to."""
+    """Roles and people, or the one person it is delegated to."""
     if ask.delegated_to is not None:
         return [PERSON + ask.delegated_to]
-    return [role for role in ask.roles if not role.startswith(PERSON)]
+    return [*ask.roles]

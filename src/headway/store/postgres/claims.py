@@ -11,8 +11,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from headway.store.postgres.connection import Connection
-from headway.store.postgres.query import NOW
-from headway.store.postgres.tables import WORK, listed
+from headway.store.postgres.tables import NOW, WORK, listed
 from headway.store.queries import Claim
 from headway.store.rows import WorkRow
 

@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 
 from headway.clock import Clock
 from headway.errors import StoreError
-from headway.store.commands import Command
 from headway.store.postgres.connection import Connection, Connections, LostError
 from headway.store.postgres.memory import NodeMemory
 from headway.store.postgres.tables import Row, Table
 from headway.store.rows import Attempt, Key
-from headway.store.unit import ConflictError
+from headway.store.unit import Command, ConflictError
 
 T = TypeVar("T")
 

@@ -6,15 +6,14 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.store.commands import LookUpInstances
 from headway.store.port import Owned
 from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase
-from headway.store.postgres.events import FORGET
-from headway.store.postgres.query import Where
-from headway.store.postgres.tables import INSTANCE
+from headway.store.postgres.history import FORGET
+from headway.store.postgres.tables import INSTANCE, Where
 from headway.store.queries import InstanceQuery
 from headway.store.rows import AFTER_LINES, InstanceRow, Key
+from headway.store.unit import LookUpInstances
 
 IN_ORDER = "no > 0"
 """What all instances have, and what only those who list them say: it opens the indexes for lists to them."""
@@ -125,6 +124,7 @@ def page_of_instances(query: InstanceQuery) -> tuple[str, list[Any]]:
     where.equal(
         tenant=query.tenant, chart=query.chart, status=query.status, parent=query.parent, owner=query.owner
     )
+    where.readable(query.readable)
     if query.ended is not None:
         where.add("ended" if query.ended else "NOT ended")
     if query.after is not None:

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from headway.store.commands import AddKey, ChangeKey
 from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase
-from headway.store.postgres.query import NOW, Where
-from headway.store.postgres.tables import Table, listed
+from headway.store.postgres.tables import NOW, Table, Where, listed
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
+from headway.store.unit import AddKey, ChangeKey
 
 KEY = Table("api_key", KeyRow, given="api_key_given", key=("id",))
 NOTE = Table("key_note", KeyNoteRow, given="key_note_given", key=("tenant", "key", "at", "what"))

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase
-from headway.store.postgres.query import TIME, Where
-from headway.store.postgres.tables import LETTER, listed
+from headway.store.postgres.tables import LETTER, TIME, Where, listed
 from headway.store.queries import LetterPlace, LetterQuery
 from headway.store.rows import LetterRow
+from headway.store.unit import DiscardLetters, RedriveLetters
 
 MOST_BYTES = 64 * 1024 * 1024
 """Letters to be tried are read up to the one that makes their data as large as this."""

@@ -6,9 +6,8 @@ from datetime import datetime
 from typing import Any
 
 from headway.store.postgres.database import PostgresDatabase
-from headway.store.postgres.events import FORGET
-from headway.store.postgres.query import NOW, Where
-from headway.store.postgres.tables import LETTER, MESSAGE
+from headway.store.postgres.history import FORGET
+from headway.store.postgres.tables import LETTER, MESSAGE, NOW, Where
 from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import AFTER_LINES, Cursor
 

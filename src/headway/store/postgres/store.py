@@ -12,26 +12,21 @@ from headway.errors import StoreError
 from headway.store import migrate
 from headway.store.postgres.asks import PostgresAsks
 from headway.store.postgres.charts import PostgresCharts
-from headway.store.postgres.connection import Connection, Connections
+from headway.store.postgres.connection import ANNOUNCE, CHANNEL, Connection, Connections, Listener
 from headway.store.postgres.database import PostgresDatabase, sorted_once
-from headway.store.postgres.events import PostgresEvents
-from headway.store.postgres.history import PostgresHistory
+from headway.store.postgres.history import PostgresEvents, PostgresHistory
 from headway.store.postgres.instances import PostgresInstances
-from headway.store.postgres.key_locks import KeyLocks
 from headway.store.postgres.keys import PostgresKeys
-from headway.store.postgres.leases import PostgresLeases
+from headway.store.postgres.leases import PostgresLeases, PostgresNodes
 from headway.store.postgres.letters import PostgresLetters
-from headway.store.postgres.listen import ANNOUNCE, CHANNEL, Listener
 from headway.store.postgres.messages import PostgresMessages
-from headway.store.postgres.nodes import PostgresNodes
-from headway.store.postgres.query import NOW
-from headway.store.postgres.requests import PostgresRequests
+from headway.store.postgres.requests import KeyLocks, PostgresRequests
+from headway.store.postgres.tables import NOW
 from headway.store.postgres.timers import PostgresTimers
 from headway.store.postgres.unit import UncertainCommit, run_unit
 from headway.store.postgres.work import PostgresWork
 from headway.store.rows import Key
-from headway.store.submission import Submissions
-from headway.store.unit import Reads, Unit
+from headway.store.unit import Reads, Submissions, Unit
 
 CONNECTIONS = 4
 PLACE = "postgresql://…"  # the address may hold a password

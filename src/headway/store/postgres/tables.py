@@ -1,4 +1,4 @@
-"""The tables of the PostgreSQL store: how rows become parameters and columns become rows."""
+"""The tables of the PostgreSQL store: rows as parameters, columns as rows, and the filters of queries."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from headway.codec import Value, decode, encode
+from headway.store.queries import Readable
 from headway.store.rows import (
     AskRow,
     ChartRow,
@@ -33,15 +34,17 @@ UNIT = (
 """The time of a unit, and the stamp of all it writes: no lower than that of any instance it has seen."""
 STAMP = "(SELECT stamp FROM unit)"
 LISTS = tuple[str, ...]
+DELETE = "DELETE FROM {table} AS held USING {found} AS found WHERE held.ctid = found.place RETURNING 1"
+"""What is found, by its place."""
+TIME = "coalesce({}::timestamptz, statement_timestamp())"
+"""The database's time, unless a test brings its own as a parameter."""
+NOW = TIME.format("$1")
+"""The time, where the first parameter is the one for it."""
 
 
 def listed(columns: Iterable[str], of: str = "") -> str:
     """Columns as a statement lists them, quoted because one of them is called row."""
     return ", ".join(f'{of}"{column}"' for column in columns)
-
-
-DELETE = "DELETE FROM {table} AS held USING {found} AS found WHERE held.ctid = found.place RETURNING 1"
-"""What is found, by its place."""
 
 
 def found_by_key(table: str, match: str, given: str = "{rows}", more: str = "") -> str:
@@ -149,3 +152,38 @@ RECORD = Table("record", RecordRow, given="record_given", key=("tenant", "kind",
 COUNTER = Table("counter", CounterRow, given="counter_given", key=("tenant", "key"))
 LEASE = Table("lease", LeaseRow, key=("tenant", "name"))
 CHART = Table("chart_version", ChartRow, given="chart_given", key=("chart", "version"))
+
+
+class Where:
+    """Terms that all must hold, and the parameters they refer to."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self._terms: list[str] = []
+
+    def bind(self, value: Any) -> str:
+        """A parameter with this value."""
+        self.values.append(value)
+        return f"${len(self.values)}"
+
+    def bound(self, term: str, *values: Any) -> str:
+        """A term whose parameters are there, for use elsewhere in the statement; {} for each value."""
+        return term.format(*map(self.bind, values))
+
+    def add(self, term: str, *values: Any) -> None:
+        """A term, with {} for each value."""
+        self._terms.append(self.bound(term, *values))
+
+    def equal(self, **columns: Any) -> None:
+        """Columns that must have a value, unless that is None."""
+        for column, value in columns.items():
+            if value is not None:
+                self.add(f"{column} = {{}}", value)
+
+    def readable(self, readable: Readable | None) -> None:
+        """Leave out what somebody may not read."""
+        if readable is not None:
+            self.add("(chart <> ALL ({}::text[]) OR owner = {})", [*readable.closed], readable.person)
+
+    def __str__(self) -> str:
+        return f"WHERE {' AND '.join(self._terms or ['true'])}"

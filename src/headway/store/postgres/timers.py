@@ -7,8 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.store.postgres.database import PostgresDatabase
-from headway.store.postgres.query import NOW, Where
-from headway.store.postgres.tables import TIMER
+from headway.store.postgres.tables import NOW, TIMER, Where
 from headway.store.queries import TimerQuery
 from headway.store.rows import TimerRow, Version
 

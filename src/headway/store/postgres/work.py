@@ -6,14 +6,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.store.commands import ClaimWork, HastenWork
 from headway.store.postgres.claims import WorkClaims
 from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase, in_order, sorted_once
-from headway.store.postgres.query import NOW, Where
-from headway.store.postgres.tables import WORK, found_by_key
+from headway.store.postgres.tables import NOW, WORK, Where, found_by_key
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Attempt, Key, Version, WorkRow
+from headway.store.unit import ClaimWork, HastenWork
 
 # A worker holds an attempt as long as its lease lasts and no next attempt has taken its place. Asked in this
 # way, whose it is does not tempt the planner to go through all that is leased.

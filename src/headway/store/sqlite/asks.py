@@ -14,10 +14,10 @@ from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import ASK, Table
 
-# A delegated ask is for that person alone. No role can pass for a person.
+# A delegated ask is for that person alone. `@id` stands for a person: no role begins with @.
 WHOM = """
 CROSS JOIN json_each(CASE WHEN delegated_to IS NULL THEN roles ELSE json_array('@' || delegated_to) END)
-WHERE (delegated_to IS NOT NULL OR value NOT GLOB '@*') AND closed_at IS NULL
+WHERE closed_at IS NULL
 """
 AUDIENCE = f"SELECT tenant, value, opened_at, ask.id FROM ask {WHOM} AND tenant = ?1 AND ask.id = ?2"
 AUDIENCES_OF_INSTANCE = f"""
@@ -91,7 +91,7 @@ def list_asks(connection: Connection, query: AskQuery) -> list[AskRow]:
     if query.open and query.instance is None and (query.roles or query.person is not None):
         return connection.snapshot(lambda held: _inbox(held, query))
     values = {name: getattr(query, name) for name in ("tenant", "instance", "person", "after", "limit")}
-    return ASK.rows(connection.fetch(page(query), values | {"roles": encode(query.roles).decode()}))
+    return ASK.rows(connection.fetch(page(query), values | {"roles": encode([*_audiences(query)]).decode()}))
 
 
 def page(query: AskQuery) -> str:

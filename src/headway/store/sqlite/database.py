@@ -9,10 +9,9 @@ from typing import Any, TypeVar
 
 from headway.clock import Clock, milliseconds
 from headway.codec import encode
-from headway.store.commands import Command
-from headway.store.sqlite.connection import MEMORY, Connection
+from headway.store.sqlite.connection import MEMORY, Connection, SqliteThread
 from headway.store.sqlite.tables import Row, Table, to_time
-from headway.store.sqlite.thread import SqliteThread
+from headway.store.unit import Command
 
 T = TypeVar("T")
 

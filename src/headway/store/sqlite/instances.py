@@ -6,7 +6,6 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import partial
 
-from headway.store.commands import LookUpInstances
 from headway.store.port import Owned
 from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow, Key
@@ -14,7 +13,8 @@ from headway.store.sqlite.asks import ASKS_OF_INSTANCE_GONE
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, SqliteDatabase, look_up
 from headway.store.sqlite.history import prune_lines
-from headway.store.sqlite.tables import INSTANCE, to_time
+from headway.store.sqlite.tables import INSTANCE, readable_values, to_time
+from headway.store.unit import LookUpInstances
 
 LINES = 5_000
 """So many lines of history go in one transaction, so that nobody waits long."""
@@ -25,6 +25,7 @@ FILTERS = {
     "parent": "parent = :parent",
     "owner": "owner = :owner",
 }
+READABLE = "(chart NOT IN (SELECT value FROM json_each(:closed)) OR owner = :person)"
 AFTER = "no > (SELECT no FROM instance WHERE tenant = :tenant AND id = :after)"
 NAMES = "SELECT tenant, id FROM instance WHERE (tenant, id) > (?, ?) ORDER BY tenant, id LIMIT ?"
 LIVING = (
@@ -69,7 +70,7 @@ class SqliteInstances:
     async def page(self, query: InstanceQuery) -> Sequence[InstanceRow]:
         """A page of instances, in the order they were created."""
         values = {name: getattr(query, name) for name in ("tenant", "after", "limit", *FILTERS)}
-        return await self._database.rows(INSTANCE, page(query), values)
+        return await self._database.rows(INSTANCE, page(query), values | readable_values(query.readable))
 
     async def names(self, after: Key, limit: int) -> Sequence[Key]:
         """The keys of all tenants' instances after a key, by tenant and id."""
@@ -103,6 +104,7 @@ def page(query: InstanceQuery) -> str:
     terms = ["tenant = :tenant"]
     terms += [term for name, term in FILTERS.items() if getattr(query, name) is not None]
     terms += [] if query.ended is None else [f"ended = {query.ended:d}"]
+    terms += [] if query.readable is None else [READABLE]
     terms += [] if query.after is None else [AFTER]
     return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT :limit"
 

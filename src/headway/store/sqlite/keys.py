@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.store.commands import AddKey, ChangeKey
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, SqliteDatabase
 from headway.store.sqlite.tables import Table, to_time
+from headway.store.unit import AddKey, ChangeKey
 
 KEY = Table("api_key", KeyRow, key=("id",))
 NOTE = Table("key_note", KeyNoteRow, key=("tenant", "key", "at", "what"))

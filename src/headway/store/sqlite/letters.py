@@ -6,12 +6,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from headway.codec import encode, replace
-from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.queries import LetterPlace, LetterQuery, Settlement
 from headway.store.rows import LetterRow
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, SqliteDatabase
 from headway.store.sqlite.tables import LETTER
+from headway.store.unit import DiscardLetters, RedriveLetters
 
 Line = tuple[str, str, str]
 """A destination, a tenant and an instance, whose letters stand in line."""

@@ -9,7 +9,7 @@ from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
-from headway.store.sqlite.events import forgetting
+from headway.store.sqlite.history import forgetting
 from headway.store.sqlite.leases import is_held
 from headway.store.sqlite.letters import settle_letters
 from headway.store.sqlite.tables import MESSAGE, to_time

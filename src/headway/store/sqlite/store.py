@@ -12,18 +12,15 @@ from headway.clock import Clock, SystemClock, milliseconds
 from headway.store import migrate
 from headway.store.sqlite.asks import SqliteAsks
 from headway.store.sqlite.charts import SqliteCharts
-from headway.store.sqlite.connection import Connection
+from headway.store.sqlite.connection import Connection, SqliteThread
 from headway.store.sqlite.database import PATIENCE, SqliteDatabase
-from headway.store.sqlite.events import SqliteEvents
-from headway.store.sqlite.history import SqliteHistory
+from headway.store.sqlite.history import SqliteEvents, SqliteHistory
 from headway.store.sqlite.instances import SqliteInstances
 from headway.store.sqlite.keys import SqliteKeys
-from headway.store.sqlite.leases import SqliteLeases
+from headway.store.sqlite.leases import SqliteLeases, SqliteNodes
 from headway.store.sqlite.letters import SqliteLetters
 from headway.store.sqlite.messages import SqliteMessages
-from headway.store.sqlite.nodes import SqliteNodes
 from headway.store.sqlite.requests import SqliteRequests
-from headway.store.sqlite.thread import SqliteThread
 from headway.store.sqlite.timers import SqliteTimers
 from headway.store.sqlite.unit import run_unit
 from headway.store.sqlite.work import SqliteWork

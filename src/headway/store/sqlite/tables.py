@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from headway.codec import Value, decode, encode
+from headway.store.queries import Readable
 from headway.store.rows import (
     AskRow,
     ChartRow,
@@ -147,7 +148,7 @@ class Table(Generic[Row]):
         return self.row(*values)
 
 
-INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "owner", "created_at"))
+INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "created_at"))
 HISTORY = Table("history", HistoryRow, key=(POSITION,))
 TIMER = Table("timer", TimerRow, key=("tenant", "id"))
 WORK = Table("work", WorkRow, key=("tenant", "id"), beside=("place",))
@@ -159,3 +160,10 @@ CHART = Table("chart_version", ChartRow, key=("chart", "version"))
 REQUEST = Table("idempotency", RequestRow, key=("tenant", "key"))
 RECORD = Table("record", RecordRow, key=("tenant", "kind", "key"))
 COUNTER = Table("counter", CounterRow, key=("tenant", "key"))
+
+
+def readable_values(readable: Readable | None) -> dict[str, str]:
+    """The parameters of a term that leaves out what somebody may not read."""
+    if readable is None:
+        return {}
+    return {"person": readable.person, "closed": encode(readable.closed).decode()}

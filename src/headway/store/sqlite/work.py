@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from headway.codec import encode
-from headway.store.commands import ClaimWork, HastenWork
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Attempt, Key, Version, WorkRow
 from headway.store.sqlite.claims import WorkClaims
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import Commands, SqliteDatabase
 from headway.store.sqlite.tables import WORK, from_time, to_time
+from headway.store.unit import ClaimWork, HastenWork
 
 HELD = """
 WHERE tenant = :tenant AND id = :id AND attempt = :attempt AND worker = :worker AND leased_until > :now

@@ -58,7 +58,9 @@ def _is_for(query: AskQuery, row: AskRow) -> bool:
         return True
     if row.delegated_to is not None:
         return row.delegated_to == query.person
-    return any(role in row.roles and not role.startswith("@") for role in query.roles)
+    return f"@{query.person}" in row.roles or any(
+        role in row.roles and not role.startswith("@") for role in query.roles
+    )
 
 
 def _place(row: AskRow) -> tuple[datetime, str]:

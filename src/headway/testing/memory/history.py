@@ -1,11 +1,12 @@
-"""Histories in memory."""
+"""Histories in memory: the lines of each instance, and the log of all lines and live messages."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from headway.store.rows import HistoryRow, Key
-from headway.testing.memory.tables import Call
+from headway.store.queries import EventPage, EventQuery
+from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
+from headway.testing.memory.tables import Call, Tables
 
 
 class MemoryHistory:
@@ -29,3 +30,37 @@ class MemoryHistory:
     async def pruned(self, key: Key) -> str:  # noqa: ARG002 - here an instance goes with all its lines
         """Nothing: an instance is pruned as a whole."""
         return ""
+
+
+class MemoryEvents:
+    """The log of the tables."""
+
+    def __init__(self, call: Call) -> None:
+        self._call = call
+
+    async def page(self, query: EventQuery) -> EventPage:
+        """Events from a cursor on, in the order of commits."""
+        return await self._call(lambda tables, _: _page(tables, query))
+
+    async def last(self) -> Cursor:
+        """The cursor from which to read the events that are committed from now on."""
+        return await self._call(lambda tables, _: Cursor(0, tables.position))
+
+    async def forgotten(self) -> Cursor:
+        """The cursor up to which the log has gaps because something was pruned."""
+        return await self._call(lambda tables, _: tables.forgotten)
+
+
+def _page(tables: Tables, query: EventQuery) -> EventPage:
+    found: list[LogRow] = []
+    for key, lines in tables.history.items():
+        if (own := tables.instances.get(key)) is not None:
+            found += [EventRow(line, own.chart, own.owner, own.parent) for line in lines]
+    for row in tables.messages:
+        if row.kind == "live" and (own := tables.instances.get((row.tenant, row.instance))) is not None:
+            found.append(LiveRow(row, row.cursor, own.chart, own.owner, own.parent))
+    found = [event for event in found if event.cursor > query.after and query.takes(event)]
+    found.sort(key=lambda event: event.cursor)
+    if len(found) >= query.limit:
+        return EventPage(found[: query.limit], found[query.limit - 1].cursor, complete=False)
+    return EventPage(found, max(query.after, Cursor(0, tables.position)), complete=True)

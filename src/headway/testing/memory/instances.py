@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
-from headway.store.commands import LookUpInstances
 from headway.store.port import Owned
 from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow, Key
+from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Call, Commands, Tables
 
 
@@ -74,6 +74,7 @@ def _is_asked_for(query: InstanceQuery, row: InstanceRow) -> bool:
         and query.parent in {None, row.parent}
         and query.owner in {None, row.owner}
         and query.ended in {None, row.ended}
+        and (query.readable is None or query.readable.takes(row.chart, row.owner))
     )
 
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 from headway.codec import replace
-from headway.store.commands import AddKey, ChangeKey
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
+from headway.store.unit import AddKey, ChangeKey
 from headway.testing.memory.tables import Call, Commands, Tables
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from headway.codec import replace
-from headway.store.commands import DiscardLetters, RedriveLetters
 from headway.store.queries import LetterPlace, LetterQuery
 from headway.store.rows import LetterRow
+from headway.store.unit import DiscardLetters, RedriveLetters
 from headway.testing.memory.tables import Call, Commands, Tables
 
 

@@ -9,18 +9,15 @@ from typing import TypeVar
 
 from headway.clock import Clock
 from headway.errors import StoreUnavailableError
-from headway.store.submission import Submissions
-from headway.store.unit import Unit
+from headway.store.unit import Submissions, Unit
 from headway.testing.memory.asks import MemoryAsks
 from headway.testing.memory.charts import MemoryCharts
-from headway.testing.memory.events import MemoryEvents
-from headway.testing.memory.history import MemoryHistory
+from headway.testing.memory.history import MemoryEvents, MemoryHistory
 from headway.testing.memory.instances import MemoryInstances
 from headway.testing.memory.keys import MemoryKeys
-from headway.testing.memory.leases import MemoryLeases
+from headway.testing.memory.leases import MemoryLeases, MemoryNodes
 from headway.testing.memory.letters import MemoryLetters
 from headway.testing.memory.messages import MemoryMessages
-from headway.testing.memory.nodes import MemoryNodes
 from headway.testing.memory.requests import MemoryRequests
 from headway.testing.memory.tables import Tables
 from headway.testing.memory.timers import MemoryTimers

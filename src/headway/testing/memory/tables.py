@@ -7,7 +7,6 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
-from headway.store.commands import Command
 from headway.store.rows import (
     AskRow,
     ChartRow,
@@ -26,7 +25,7 @@ from headway.store.rows import (
     TimerRow,
     WorkRow,
 )
-from headway.store.unit import Changes
+from headway.store.unit import Changes, Command
 
 T = TypeVar("T")
 Watcher = Callable[[Changes, datetime], None]

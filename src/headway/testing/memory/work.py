@@ -6,10 +6,9 @@ from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 
 from headway.codec import replace
-from headway.store.commands import ClaimWork, HastenWork
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Attempt, Key, Version, WorkRow
-from headway.store.unit import Changes
+from headway.store.unit import Changes, ClaimWork, HastenWork
 from headway.testing.memory.claims import claim_due
 from headway.testing.memory.tables import Call, Commands, Tables
 

@@ -8,12 +8,10 @@ from random import Random
 from typing import Protocol
 
 from headway.testing.simulate.database import DatabaseClock, Weather
-from headway.testing.simulate.handlers import Fortune
 from headway.testing.simulate.loop import Loop
-from headway.testing.simulate.process import Process
+from headway.testing.simulate.process import Fortune, Process
 from headway.testing.simulate.receivers import Mood
-from headway.testing.simulate.trace import Trace
-from headway.testing.simulate.witness import Witness
+from headway.testing.simulate.witness import Trace, Witness
 
 MOST_STEPS = 60
 LONGEST_JUMP = 8.0

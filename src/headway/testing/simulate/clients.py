@@ -1,4 +1,4 @@
-"""Clients: create instances and send them events, legal and not, again and again until they are answered."""
+"""Clients: create instances, send them legal and illegal events, and repeat a call until it is answered."""
 
 from __future__ import annotations
 
@@ -14,17 +14,84 @@ from headway.engine.orders import Answer
 from headway.errors import EngineError, StoreError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.explore.events import Happenings, People
-from headway.statechart.explore.facts import Facts
+from headway.statechart.explore.facts import RuleFacts
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot, claim_ask, delegate_ask, release_ask
 from headway.store.rows import Key
-from headway.testing.simulate.samples import sample
-from headway.testing.simulate.trace import Trace
+from headway.testing.simulate.witness import Trace
 
+WORDS = ("a", "blue", "x1", "Łódź", "2026-01-01")
+FORMATS = {
+    "date-time": "2026-01-01T09:00:00Z",
+    "date": "2026-01-01",
+    "uuid": "12345678-1234-5678-1234-567812345678",
+    "uri": "https://example.org/",
+    "email": "ann@example.org",
+}
+MOST_DEPTH = 6
 TENANTS = ("acme", "globex")
 USERS = ("ann", "bob")
 PATIENCE = 40
 MOST_KNOWN = 10_000
 Make = Callable[[Random], Any]
+Serve = Callable[[Callable[[Engine], Any]], Any]
+
+
+def sample(schema: dict[str, Any], random: Random) -> Any:
+    """A value that a schema allows, or one that it nearly does."""
+    return _sample(schema, random, schema.get("$defs", {}), 0)
+
+
+def _sample(schema: dict[str, Any], random: Random, defs: dict[str, Any], depth: int) -> Any:
+    if "$ref" in schema:
+        return _sample(defs.get(schema["$ref"].rpartition("/")[2], {}), random, defs, depth + 1)
+    for choice in ("anyOf", "oneOf", "allOf"):
+        if schema.get(choice):
+            return _sample(random.choice(schema[choice]), random, defs, depth + 1)
+    if "const" in schema:
+        return schema["const"]
+    if "enum" in schema:
+        return random.choice(schema["enum"])
+    make = MAKERS.get(schema.get("type", "object"))
+    return None if make is None or depth > MOST_DEPTH else make(schema, random, defs, depth)
+
+
+def _object(schema: dict[str, Any], random: Random, defs: dict[str, Any], depth: int) -> Any:
+    required = schema.get("required", ())
+    return {
+        name: _sample(inner, random, defs, depth + 1)
+        for name, inner in schema.get("properties", {}).items()
+        if name in required or random.random() < 0.5  # noqa: PLR2004 - half of what may be left out
+    }
+
+
+def _array(schema: dict[str, Any], random: Random, defs: dict[str, Any], depth: int) -> Any:
+    if "prefixItems" in schema:
+        return [_sample(inner, random, defs, depth + 1) for inner in schema["prefixItems"]]
+    number = random.randint(schema.get("minItems", 0), schema.get("minItems", 0) + 2)
+    return [_sample(schema.get("items", {}), random, defs, depth + 1) for _ in range(number)]
+
+
+def _number(schema: dict[str, Any], random: Random, _defs: dict[str, Any], _depth: int) -> Any:
+    low = schema.get("minimum", schema.get("exclusiveMinimum", -1) + 1)
+    high = max(low, schema.get("maximum", schema.get("exclusiveMaximum", low + 11) - 1))
+    return random.randint(int(low), int(high))
+
+
+def _string(schema: dict[str, Any], random: Random, _defs: dict[str, Any], _depth: int) -> Any:
+    if schema.get("format") in FORMATS:
+        return FORMATS[schema["format"]]
+    word = random.choice(WORDS)
+    return word.ljust(schema.get("minLength", 0), "x")[: schema.get("maxLength")]
+
+
+MAKERS: dict[str, Callable[[dict[str, Any], Random, dict[str, Any], int], Any]] = {
+    "object": _object,
+    "array": _array,
+    "integer": _number,
+    "number": _number,
+    "string": _string,
+    "boolean": lambda _schema, random, _defs, _depth: random.random() < 0.5,  # noqa: PLR2004 - a coin
+}
 
 
 class Choices:
@@ -34,7 +101,7 @@ class Choices:
         self.chart = chart
         self._payloads, self._context = payloads, context
         self._people = People(chart)
-        self._happenings = Happenings(chart, self._people, Facts(chart))
+        self._happenings = Happenings(chart, self._people, RuleFacts(chart))
         self._events = sorted(
             {name for row in chart.model.transitions for name in row.events if "." not in name}
         )
@@ -101,9 +168,6 @@ class Choices:
             if ask.id == event.ref and declared is not None:
                 return declared.form
         return None
-
-
-Serve = Callable[[Callable[[Engine], Any]], Any]
 
 
 class Client:

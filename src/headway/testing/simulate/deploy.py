@@ -19,7 +19,7 @@ from headway.errors import EngineError, StoreError
 from headway.testing.simulate.loop import Loop
 from headway.testing.simulate.process import Process
 from headway.testing.simulate.scenario import Scenario
-from headway.testing.simulate.trace import Trace
+from headway.testing.simulate.witness import Trace
 
 PATIENCE = 60
 MOST_STEPS = 50

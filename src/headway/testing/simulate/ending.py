@@ -12,9 +12,8 @@ from headway.statechart.model import Add
 from headway.statechart.step.actions import filled
 from headway.store.rows import Key, MessageRow
 from headway.testing.memory.tables import Tables
-from headway.testing.simulate.acts import acts_of
+from headway.testing.simulate.acts import CASCADE, acts_of
 from headway.testing.simulate.audit import Auditor
-from headway.testing.simulate.demands import CASCADE
 from headway.testing.simulate.receivers import Book, Content, content_of
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.witness import Witness

@@ -12,7 +12,7 @@ from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.destination import Backoff, Destination, Terms, Wants
 from headway.outbox.message import Message
 from headway.store.rows import MessageRow
-from headway.testing.simulate.trace import Trace
+from headway.testing.simulate.witness import Trace
 
 KINDS = {"news": ("topic", "live", "log"), "hooks": ("webhook",)}
 TERMS = Terms("first", 4, Backoff.after(*[0.3, 0.6, 1, 2, 4, 8]))

@@ -1,9 +1,10 @@
-"""The witness: sees every call to an engine and every handler that runs, and what contradicts a promise."""
+"""The witness: sees every call to an engine and every handler that runs, and keeps the trace of a run."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Any, NamedTuple
 
 from headway.engine.orders import Answer, Order, Receipt, answer_text
@@ -14,6 +15,29 @@ from headway.worker.attempt import RunningAttempt
 from headway.worker.work import Work
 
 ENDS = frozenset({"work.done", "work.failed"})
+Handler = Callable[[Work], Any]
+
+
+class Trace:
+    """Lines with the virtual time and whose they are."""
+
+    def __init__(self, time: Callable[[], float]) -> None:
+        self._time = time
+        self._lines: list[tuple[float, str, str]] = []
+
+    def note(self, who: str, what: str) -> None:
+        """Something has happened."""
+        self._lines.append((self._time(), who, what))
+
+    @property
+    def lines(self) -> list[str]:
+        """All lines as text."""
+        return [f"{at:9.4f}  {who:10} {what}" for at, who, what in self._lines]
+
+    @property
+    def hash(self) -> str:
+        """The same for two runs only if they are the same."""
+        return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
 
 class Run(NamedTuple):
@@ -162,6 +186,3 @@ class Witness:
     def gone(self, process: str) -> None:
         """A process is no more, and its handlers with it."""
         self.runs = [run for run in self.runs if run.process != process]
-
-
-Handler = Callable[[Work], Any]

@@ -24,13 +24,11 @@ from headway.testing.simulate.clients import Choices, Client, names
 from headway.testing.simulate.database import DatabaseClock, Link, Weather
 from headway.testing.simulate.deploy import Deploy
 from headway.testing.simulate.ending import Ending
-from headway.testing.simulate.handlers import Fortune, watched
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
-from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, Parts, Process
+from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, Fortune, Parts, Process, watched
 from headway.testing.simulate.receivers import KINDS, Book, Mood, Receiver, Recorded
 from headway.testing.simulate.scenario import Scenario
-from headway.testing.simulate.trace import Trace
-from headway.testing.simulate.witness import Witness
+from headway.testing.simulate.witness import Trace, Witness
 
 LOG = getLogger("headway")
 PATIENCE = 240.0

@@ -70,11 +70,11 @@ class Calls:
 
     def shown(self, row: InstanceRow, status: str | None = None) -> Shown:
         """An instance as callers see it, in the status that it had when its answer was decided."""
-        told = self.machine.show(row, decode(Snapshot, row.snapshot))
+        shown = self.machine.show(row, decode(Snapshot, row.snapshot))
         return {
             "id": row.id,
             "status": status or row.status,
-            **told,
+            **shown,
             "created_at": time_text(row.created_at),
             "updated_at": time_text(row.updated_at),
         }
@@ -134,14 +134,16 @@ class Calls:
 
     async def move(self, name: str, action: str, body: Move | None) -> Response:
         """Do what an action says; raises Problem 422 for what it does not take."""
-        told, doing = body or NOTHING_SAID, self.machine.actions[action]
+        given_body, doing = body or NOTHING_SAID, self.machine.actions[action]
         fields = {*Move.__struct_fields__} - {"reason", "request_id"}
-        given = {name for name in fields if getattr(told, name) is not UNSET}
+        given = {name for name in fields if getattr(given_body, name) is not UNSET}
         if unwanted := sorted(given - {*doing.takes}):
             raise wrong(f"body.{unwanted[0]}", f"{action} takes no {unwanted[0]}")
         await self.row(name)
-        data = {field: getattr(told, field) for field in doing.takes if field in given}
-        event = Event(doing.event, data if doing.takes else None, by=self.caller.actor, reason=told.reason)
+        data = {field: getattr(given_body, field) for field in doing.takes if field in given}
+        event = Event(
+            doing.event, data if doing.takes else None, by=self.caller.actor, reason=given_body.reason
+        )
         receipt = await self.send(name, event)
         return json_response(self.shown(await self.row(name), receipt.status))
 

@@ -1,4 +1,4 @@
-"""Which worker does what: the supervisor's knowledge, and how it changes with what the supervisor hears."""
+"""What a supervisor knows, and the actions that its chart names: which worker does what."""
 
 from __future__ import annotations
 
@@ -40,73 +40,16 @@ class SupervisorData:
     orphans: list[str] = field(default_factory=list)
 
 
-@dataclass
-class Up:
-    """A worker that takes tasks."""
-
-    worker: str
-    capacity: int
-
-
-@dataclass
-class Asks:
-    """A worker that wants to hear whether its supervisor is there."""
-
-    worker: str
-
-
-@dataclass
-class Down:
-    """A worker that keeps its tasks and takes no further ones."""
-
-    worker: str
-
-
-@dataclass
-class Gone:
-    """A worker that has ended; one that `failed` is replaced. Nobody else gets what was `given_up`."""
-
-    worker: str
-    failed: bool = False
-    metadata: dict[str, Any] = field(default_factory=dict)
-    capacity: int = 1
-    supervisor_timeout_seconds: float = 3600
-    given_up: list[str] = field(default_factory=list)
-
-
-@dataclass
-class Free:
-    """A task that is done."""
-
-    worker: str
-    task: str
-
-
-@dataclass
-class Waits:
-    """A job that needs workers."""
-
-    job: str
-    count: int
-
-
-@dataclass
-class JobOver:
-    """A job that has ended."""
-
-    job: str
-
-
 def note_up(view: View) -> Changed:
     """The worker can be given tasks; those it has had before its pause it still has."""
-    told, hands = view.payload, view.context.hands
-    before = hands.get(told.worker)
-    hand = Hand(told.capacity, tasks=before.tasks if before else [])
-    return {"hands": {**hands, told.worker: hand}}
+    message, hands = view.payload, view.context.hands
+    before = hands.get(message.worker)
+    hand = Hand(message.capacity, tasks=before.tasks if before else [])
+    return {"hands": {**hands, message.worker: hand}}
 
 
 def give_word(view: View) -> list[model.Action]:
-    """The worker hears that it has a supervisor."""
+    """Send the worker a sign of life."""
     return [to(view.payload.worker, "keep_alive")]
 
 
@@ -118,26 +61,26 @@ def note_down(view: View) -> Changed:
 
 def note_gone(view: View) -> Changed:
     """The tasks of the worker need another one."""
-    known, told = view.context, view.payload
-    if told.worker not in known.hands:
+    known, message = view.context, view.payload
+    if message.worker not in known.hands:
         return {}
-    left = [task for task in known.hands[told.worker].tasks if task not in told.given_up]
-    return {"hands": _without(known.hands, told.worker), "orphans": [*known.orphans, *left]}
+    left = [task for task in known.hands[message.worker].tasks if task not in message.given_up]
+    return {"hands": _without(known.hands, message.worker), "orphans": [*known.orphans, *left]}
 
 
 def note_free(view: View) -> Changed:
     """The worker has a place again."""
-    told, hands = view.payload, view.context.hands
-    if told.worker not in hands:
+    message, hands = view.payload, view.context.hands
+    if message.worker not in hands:
         return {}
-    left = [task for task in hands[told.worker].tasks if task != told.task]
-    return {"hands": {**hands, told.worker: replace(hands[told.worker], tasks=left)}}
+    left = [task for task in hands[message.worker].tasks if task != message.task]
+    return {"hands": {**hands, message.worker: replace(hands[message.worker], tasks=left)}}
 
 
 def note_waiting(view: View) -> Changed:
     """The job waits behind those that came before it."""
-    told = view.payload
-    return {"waiting": {**view.context.waiting, told.job: told.count}}
+    message = view.payload
+    return {"waiting": {**view.context.waiting, message.job: message.count}}
 
 
 def note_over(view: View) -> Changed:
@@ -155,7 +98,7 @@ def note_over(view: View) -> Changed:
 
 
 def dismiss_all(view: View) -> list[model.Action]:
-    """All workers on duty end, and all jobs that run or wait; whoever comes later is welcome."""
+    """All workers on duty end, and all jobs that run or wait; later ones are accepted."""
     known = view.context
     given = [task for hand in known.hands.values() for task in hand.tasks]
     jobs = dict.fromkeys([*map(job_of, [*given, *known.orphans]), *known.waiting])
@@ -168,18 +111,18 @@ def dismiss_all(view: View) -> list[model.Action]:
 
 def substitute(view: View) -> list[dict[str, Any]]:
     """A worker in the place of one that has failed; not for one that was dismissed."""
-    told = view.payload
-    if not told.failed or told.worker not in view.context.hands:
+    message = view.payload
+    if not message.failed or message.worker not in view.context.hands:
         return []
     return [
         {
             "workspace_id": view.context.workspace_id,
-            "metadata": told.metadata,
-            "capacity": told.capacity,
-            "supervisor_timeout_seconds": told.supervisor_timeout_seconds,
+            "metadata": message.metadata,
+            "capacity": message.capacity,
+            "supervisor_timeout_seconds": message.supervisor_timeout_seconds,
             "supervisor": view.instance,
             "on_duty": True,
-            "stands_in_for": told.worker,
+            "stands_in_for": message.worker,
         }
     ]
 
