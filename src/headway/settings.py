@@ -108,7 +108,7 @@ DURATIONS = ("grace", "drain", "keep_messages")
 TYPES: Mapping[str, Any] = get_type_hints(Settings)
 
 
-class Sourced(NamedTuple):
+class SettingValue(NamedTuple):
     """The value of a setting, and its source."""
 
     name: str
@@ -127,10 +127,10 @@ class Configuration(Value):
     settings: Settings
     sources: Mapping[str, str]
 
-    def values(self) -> Iterator[Sourced]:
+    def values(self) -> Iterator[SettingValue]:
         """Each setting with its source."""
         for name in TYPES:
-            yield Sourced(name, getattr(self.settings, name), self.sources.get(name, "default"))
+            yield SettingValue(name, getattr(self.settings, name), self.sources.get(name, "default"))
 
 
 def load(
@@ -155,7 +155,7 @@ def load(
     return Configuration(from_data(Settings, values), sources)
 
 
-def _from_file(named: str | None) -> Iterator[Sourced]:
+def _from_file(named: str | None) -> Iterator[SettingValue]:
     path = Path(named or FILE)
     if named is None and not path.exists():
         return
@@ -167,10 +167,10 @@ def _from_file(named: str | None) -> Iterator[Sourced]:
         raise InputError(f"{path} is not TOML: {error}") from error
     for name, value in found.items():
         _must_exist(name, str(path), TYPES)
-        yield Sourced(name, _checked(name, value, f"{path}: {name}"), str(path))
+        yield SettingValue(name, _checked(name, value, f"{path}: {name}"), str(path))
 
 
-def _from_environment(variables: Mapping[str, str]) -> Iterator[Sourced]:
+def _from_environment(variables: Mapping[str, str]) -> Iterator[SettingValue]:
     known = {f"{PREFIX}{name.upper()}": name for name in TYPES if TYPES[name] in READERS or _choices(name)}
     for variable, text in sorted(variables.items()):
         if not variable.startswith(PREFIX) or variable in ELSEWHERE:
@@ -178,14 +178,14 @@ def _from_environment(variables: Mapping[str, str]) -> Iterator[Sourced]:
         _must_exist(variable, "environment", known)
         name = known[variable]
         value = READERS.get(TYPES[name], str)(text)
-        yield Sourced(name, _checked(name, value, variable), variable)
+        yield SettingValue(name, _checked(name, value, variable), variable)
 
 
-def _from_options(options: Mapping[str, Any]) -> Iterator[Sourced]:
+def _from_options(options: Mapping[str, Any]) -> Iterator[SettingValue]:
     for name, value in options.items():
         option = f"--{name.replace('_', '-')}"
         if value is not None:
-            yield Sourced(name, _checked(name, value, option), option)
+            yield SettingValue(name, _checked(name, value, option), option)
 
 
 def _must_exist(name: str, place: str, known: Mapping[str, Any]) -> None:

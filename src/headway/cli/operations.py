@@ -1,4 +1,4 @@
-"""The commands of operators: letters that were not taken, and many instances at once."""
+"""The commands of operators: messages that were not delivered, and changes of many instances."""
 
 from __future__ import annotations
 
@@ -159,8 +159,8 @@ def cancel(
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
     who = actor(by, role)
-    bring = Bringing(query, lambda engine: Cancelling(engine, settings.tenant, who, reason), request_id)
-    bring.all(settings, json=json, yes=yes)
+    run = BulkRun(query, lambda engine: Cancelling(engine, settings.tenant, who, reason), request_id)
+    run.start(settings, json=json, yes=yes)
 
 
 @bulk.command()
@@ -188,8 +188,8 @@ def send(
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
     sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
-    bring = Bringing(query, lambda engine: Sending(engine, settings.tenant, sent), request_id)
-    bring.all(settings, json=json, yes=yes)
+    run = BulkRun(query, lambda engine: Sending(engine, settings.tenant, sent), request_id)
+    run.start(settings, json=json, yes=yes)
 
 
 @bulk.command()
@@ -210,27 +210,29 @@ def retry(
     """Let work that waits for its next attempt be due now."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
-    bring = Bringing(query, lambda engine: Retrying(engine, settings.tenant))
-    bring.all(settings, json=json, yes=yes)
+    run = BulkRun(query, lambda engine: Retrying(engine, settings.tenant))
+    run.start(settings, json=json, yes=yes)
 
 
-class Bringing:
-    """Brings an act to all instances that a query finds, page by page."""
+class BulkRun:
+    """One run of a bulk command: changes all instances that a query finds, page by page."""
 
     def __init__(
         self, query: InstanceQuery, make: Callable[[Engine], Act], request_id: str | None = None
     ) -> None:
         self._query, self._make, self._request_id = query, make, request_id
 
-    def all(self, settings: Settings, *, json: bool, yes: bool) -> None:
-        """Tell what became of them, or would; raises CommandError, and Exit when it failed for one."""
+    def start(self, settings: Settings, *, json: bool, yes: bool) -> None:
+        """Change them or only try, and print the result; raises CommandError, and Exit if one has failed."""
         chart = self._query.chart
-        summary = with_node(settings, lambda node: self._bring(node.engine, quiet=json, yes=yes), chart=chart)
+        summary = with_node(
+            settings, lambda node: self._change(node.engine, quiet=json, yes=yes), chart=chart
+        )
         _tell(summary, json=json, yes=yes)
         if summary.count("failed"):
             raise typer.Exit(1)
 
-    async def _bring(self, engine: Engine, *, quiet: bool, yes: bool) -> Summary:
+    async def _change(self, engine: Engine, *, quiet: bool, yes: bool) -> Summary:
         await _require_status(engine, self._query)
         act, summary = self._make(engine), Summary(lambda error: (type(error).__name__, str(error)))
         query = replace(self._query, limit=PAGE)

@@ -19,7 +19,7 @@ from headway.cli.output import CommandError, errors_to, out
 from headway.cli.settings import App, Config, Database, settings_of
 from headway.lifecycle import Lifecycle
 from headway.node import Node
-from headway.settings import ABOUT, Settings, Sourced
+from headway.settings import ABOUT, Settings, SettingValue
 
 FIRST_PASSED = 3
 """The first file descriptor that a service manager passes (see sd_listen_fds)."""
@@ -147,7 +147,7 @@ def _announce(
     title = Text.assemble(("Headway", "bold"), f" {', '.join(parts)} with {count} chart{'s' * (count != 1)}")
     if address:
         title.append(" at ").append(address, "bold cyan")
-    title.append(f", on {Sourced('database', database, '').masked}")
+    title.append(f", on {SettingValue('database', database, '').masked}")
     console.print("", title, sep="\n", soft_wrap=True)
     if ServicePart.worker in parts:
         for line in without_handlers(lifecycle):

@@ -10,7 +10,7 @@ from rich.text import Text
 from headway.cli.output import CommandError, as_json, out, table_of, write
 from headway.codec import to_data
 from headway.errors import InputError
-from headway.settings import ABOUT, Configuration, Settings, Sourced, load
+from headway.settings import ABOUT, Configuration, Settings, SettingValue, load
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 Config = Annotated[
@@ -68,7 +68,7 @@ def config(*, config: Config = None, json: Json = False) -> None:
     out().print(table)
 
 
-def _as_data(each: Sourced) -> dict[str, Any]:
+def _as_data(each: SettingValue) -> dict[str, Any]:
     return {"value": to_data(each.masked), "source": each.source, "about": ABOUT[each.name]}
 
 

@@ -29,7 +29,7 @@ class ChartNotFoundError(HeadwayError):
     """No chart of this explorer has that name."""
 
 
-class Shown(NamedTuple):
+class ShownChart(NamedTuple):
     """A chart, the name it was asked for, and its name in an address."""
 
     slug: str
@@ -41,14 +41,14 @@ class ShownCharts:
     """The charts by slug, with the drawings and reports made of them so far."""
 
     def __init__(self, found: Iterable[NamedChart]) -> None:
-        self.by_slug: dict[str, Shown] = {}
+        self.by_slug: dict[str, ShownChart] = {}
         for name, chart in found:
             slug = self._free(re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-") or "chart")
-            self.by_slug[slug] = Shown(slug, name, chart)
+            self.by_slug[slug] = ShownChart(slug, name, chart)
         self._drawings = Drawings()
         self._reports: dict[str, Any] = {}
 
-    def get(self, slug: str) -> Shown:
+    def get(self, slug: str) -> ShownChart:
         """The chart of a slug; raises ChartNotFoundError."""
         shown = self.by_slug.get(slug)
         if shown is None:
@@ -74,7 +74,7 @@ class ShownCharts:
         return slug if slug not in self.by_slug else next(name for name in taken if name not in self.by_slug)
 
 
-def summary(shown: Shown) -> dict[str, Any]:
+def summary(shown: ShownChart) -> dict[str, Any]:
     """A line of the list of charts."""
     whole = shown.chart.model
     return {
@@ -87,7 +87,7 @@ def summary(shown: Shown) -> dict[str, Any]:
     }
 
 
-def details(shown: Shown) -> dict[str, Any]:
+def details(shown: ShownChart) -> dict[str, Any]:
     """What the page needs to know of a chart before it starts an instance."""
     whole = shown.chart.model
     return summary(shown) | {
@@ -205,7 +205,7 @@ EXPORTS = {
 KINDS = {"parallel": "parallel", "final": "final", "shallow": "history", "deep": "deep history"}
 
 
-def page(shown: Shown, every: Iterable[Shown]) -> str:
+def page(shown: ShownChart, every: Iterable[ShownChart]) -> str:
     """The page of a chart, beside the list of all of them."""
     whole = shown.chart.model
     return _template().substitute(
@@ -227,7 +227,7 @@ def _template() -> Template:
     return Template((FOLDER / "page.html").read_text(encoding="utf-8"))
 
 
-def _entry(shown: Shown, *, current: bool) -> str:
+def _entry(shown: ShownChart, *, current: bool) -> str:
     about = summary(shown)
     mark = ' aria-current="page"' if current else ""
     size = f"{about['states']} states, {about['transitions']} transitions"
