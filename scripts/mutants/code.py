@@ -120,8 +120,14 @@ class Finder(ast.NodeVisitor):
             self._visit_value(node.target, node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Another number unless it is for tuning; what an object keeps can be forgotten."""
-        if self._functions and any(isinstance(each, ast.Attribute | ast.Subscript) for each in node.targets):
+        """Another number unless it is for tuning; what an object keeps can be forgotten.
+
+        Not forgotten is the first value of an attribute: either it is replaced before anything reads it, or
+        there is no such attribute.
+        """
+        is_first = self._scope[-1:] == ["__init__"] and isinstance(node.value, ast.Constant)
+        has_place = any(isinstance(each, ast.Attribute | ast.Subscript) for each in node.targets)
+        if self._functions and has_place and not is_first:
             self._put(node, "assignment dropped", "pass")
         self._visit_value(node.targets[0], node.value)
 
