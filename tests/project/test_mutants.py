@@ -118,6 +118,6 @@ def test_a_run_tells_killed_from_survived(
     ]
     assert main([*options, "--most", "0"]) == bool(survived)
     shown = capsys.readouterr().out
-    assert f"{3 - survived} killed, 0 timeout, {survived} survived" in shown
+    assert f"{3 - survived} killed, 0 timeout, 0 refused, {survived} survived" in shown
     assert ("+    return age > 10" in shown) == bool(survived)
     assert code.read_text() == LEDGER
