@@ -25,6 +25,8 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("engine", "store", "worker", "outbox", "api")
 FOLDERS = ("store", "engine", "upgrade", "worker", "outbox", "api", "telemetry", "testing")
 """The folders of tests that run against mutants."""
+DEAD = ("killed", "timeout", "refused")
+"""The verdicts on mutants that do not survive."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -93,10 +95,10 @@ def _report(results: list[tuple[str, Mutant]], project: Path, given: argparse.Na
     for mutant in survivors:
         _say(f"\n{difference(mutant, (project / mutant.path).read_text())}")
     counts = Counter(verdict for verdict, _ in results)
-    dead = counts["killed"] + counts["timeout"]
+    dead = sum(counts[verdict] for verdict in DEAD)
     share = 100 * dead / max(1, len(results))
     _say(f"\nseed {given.seed}: {len(results)} mutants, {share:.0f} % noticed")
-    _say(", ".join(f"{counts[verdict]} {verdict}" for verdict in ("killed", "timeout", "survived")))
+    _say(", ".join(f"{counts[verdict]} {verdict}" for verdict in (*DEAD, "survived")))
     return int(given.most is not None and len(survivors) > given.most)
 
 

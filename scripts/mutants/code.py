@@ -38,6 +38,8 @@ TUNING = {
 TUNING_WORDS = frozenset(" ".join(TUNING.values()).split())
 DURATION_WORDS = frozenset({"FOR", "AFTER"})
 """`KEPT_FOR` is a promise, `TIMES_KEPT` is not."""
+EXAMPLES = "/examples.py"
+"""Values outside of functions in such a file are texts for readers."""
 LOGS = ("LOG", "log", "logger")
 ARITHMETIC = (ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop)
 TEXTS = (ast.JoinedStr, ast.List, ast.ListComp, ast.Tuple)
@@ -65,7 +67,8 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
     """All mutants of a file, in its order; each is a program that Python can read."""
     finder = Finder(path, source)
     finder.visit(ast.parse(source))
-    return [each for each in finder.found if _is_program(each.applied(source))]
+    found = [each for each in finder.found if each.function is not None or not path.endswith(EXAMPLES)]
+    return [each for each in found if _is_program(each.applied(source))]
 
 
 def _is_program(source: str) -> bool:
@@ -120,8 +123,14 @@ class Finder(ast.NodeVisitor):
             self._visit_value(node.target, node.value)
 
     def visit_Assign(self, node: ast.Assign) -> None:
-        """Another number unless it is for tuning; what an object keeps can be forgotten."""
-        if self._functions and any(isinstance(each, ast.Attribute | ast.Subscript) for each in node.targets):
+        """Another number unless it is for tuning; what an object keeps can be forgotten.
+
+        Not forgotten is the first value of an attribute: either it is replaced before anything reads it, or
+        there is no such attribute.
+        """
+        is_first = self._scope[-1:] == ["__init__"] and isinstance(node.value, ast.Constant)
+        has_place = any(isinstance(each, ast.Attribute | ast.Subscript) for each in node.targets)
+        if self._functions and has_place and not is_first:
             self._put(node, "assignment dropped", "pass")
         self._visit_value(node.targets[0], node.value)
 

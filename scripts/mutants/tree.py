@@ -73,6 +73,7 @@ class Tree:
         """What tests, with the seconds of each, say of a mutant: killed, timeout or survived, and by which.
 
         A test that fails must fail again alone: else it is unsteady, or depends on the tests before it.
+        What no test notices may be refused by the type checker, as a change that does not compile.
         """
         with self._changed(mutant):
             rest = dict(tests)
@@ -84,7 +85,15 @@ class Tree:
                     return "killed", test
                 names = list(rest)
                 rest = {name: rest[name] for name in names[names.index(test) + 1 :]}
-        return "survived", ""
+            return ("survived", "") if self._has_right_types(mutant.path) else ("refused", "mypy")
+
+    def _has_right_types(self, path: str) -> bool:
+        """Whether the type checker accepts a file; so does a project without one."""
+        settings = self.root / "pyproject.toml"
+        if not settings.exists() or "[tool.mypy]" not in settings.read_text():
+            return True
+        command = [sys.executable, "-m", "mypy", f"--cache-dir={self._folder / 'types'}", path]
+        return not subprocess.run(command, cwd=self.root, capture_output=True, check=False).returncode
 
     @contextmanager
     def _changed(self, mutant: Mutant) -> Iterator[None]:

@@ -15,6 +15,7 @@ from headway.actions import add
 from headway.api.access import Access
 from headway.api.app import application
 from headway.api.server import serving
+from headway.api.workers import remote_of
 from headway.errors import PermanentError
 from headway.node import Node
 from headway.outbox.destination import Subscriber
@@ -107,6 +108,20 @@ class Floor:
             assert failed.status_code == 200, failed.text
         work: str = item["id"]
         return work
+
+    @asynccontextmanager
+    async def waiting_claim(self) -> AsyncIterator[asyncio.Task[httpx.Response]]:
+        """A claim of a remote worker that waits: it does not poll, so it must be woken."""
+        async with self.operator() as desk, self.service.as_("work", actor=WORKER) as client:
+            asked = {"worker": "w", "handlers": ["pay"], "wait": 20}
+            claiming = asyncio.create_task(client.post("/v1/work/claim", json=asked))
+            while not any(each["waiting"] for each in (await desk.get("workers"))["items"]):
+                pass
+            polling = remote_of(self.service.app.app).waiting._polling
+            assert polling
+            polling.cancel()
+            async with asyncio.timeout(18):
+                yield claiming
 
     async def dead_letters(self, *names: str, tenant: str = "default") -> None:
         """Orders whose messages nobody has taken."""

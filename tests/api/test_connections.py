@@ -142,6 +142,22 @@ async def test_requests_that_come_together_are_answered_in_their_order(tmp_path:
         assert re.findall(rb'etag: "(\d)"', answer) == [b"2", b"3", b"4", b"4"]
 
 
+async def test_a_connection_whose_next_request_is_under_way_does_not_make_room(tmp_path: Path) -> None:
+    """Two requests came together and one is answered: a new connection does not end the other."""
+    async with limited(tmp_path, Limits(connections=1)) as service:
+        head = f"Host: a\r\nAuthorization: {service.client.headers['authorization']}\r\n"
+        body = '{"worker":"w","handlers":["pay"],"wait":1}'
+        said = f"Connection: close\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        look = f"GET /v1/charts HTTP/1.1\r\n{head}\r\n"
+        reader, writer = await asyncio.open_connection(*service.url.removeprefix("http://").split(":"))
+        writer.write(f"{look}POST /v1/work/claim HTTP/1.1\r\n{head}{said}{body}".encode())
+        assert b"200" in await reader.readline()
+        [other] = silent(service, 1)
+        assert await ended(other) == b""
+        assert (await reader.read()).endswith(b'{"items":[]}')
+        writer.close()
+
+
 @pytest.mark.parametrize("seen", [True, False])
 async def test_the_hot_routes_answer_the_same_whoever_serves_them(tmp_path: Path, *, seen: bool) -> None:
     """With and without somebody who sees every call, an event gets the same answers, errors too."""

@@ -25,6 +25,26 @@ FIXED = ("--seed", "5", "--generation-deterministic", "--max-examples", "5")
 """The same requests each time, however fast the machine is."""
 LONG = ("--seed", str(fuzzing.ROUND), "--max-time", "120")
 """Others in each round of `make fuzz`, for as long as this takes."""
+STATUSES = {
+    400: "malformed doubled_header not_http",
+    401: "unauthenticated",
+    403: "forbidden link origin actor duty",
+    404: "not_found unknown_chart unknown_instance unknown_ask unknown_key unknown_work",
+    405: "method",
+    408: "silent",
+    409: "secret_told exists lease_lost result_refused not_possible illegal already terminal unknown_event"
+    " reserved guard claimed late stale early depth children landing",
+    412: "version",
+    413: "too_large",
+    415: "media_type",
+    422: "invalid cursor key_reused payload context",
+    429: "rate_limited too_many_streams too_many_handshakes slow",
+    431: "head_too_large",
+    500: "internal fault runaway",
+    503: "unavailable unknown_version schema drawing",
+    507: "full",
+}
+"""The codes of problems, by the status of their answers."""
 SEARCH = FIXED if fuzzing.ROUND is None else LONG
 
 
@@ -94,6 +114,12 @@ async def test_links_lead_to_operations_that_exist(service: Service) -> None:
     for link in links:
         known = {each.get("name") for each in operations[link["operationId"]]["parameters"]}
         assert set(link["parameters"]) <= known
+
+
+def test_the_status_of_a_problem_never_changes() -> None:
+    """Clients decide by it whether to send a request again."""
+    expected = {code: status for status, codes in STATUSES.items() for code in codes.split()}
+    assert {code: kind.status for code, kind in KINDS.items()} == expected
 
 
 @pytest.mark.parametrize("database", ["sqlite"], indirect=True)

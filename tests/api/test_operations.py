@@ -12,7 +12,6 @@ import pytest
 
 from headway.api.cursors import cipher_for, cursor_text
 from headway.api.operations import work as work_routes
-from headway.api.workers import remote_of
 from headway.engine.bulk import hasten
 from headway.engine.engine import Engine
 from headway.engine.requests import Request
@@ -81,21 +80,36 @@ async def test_work_is_found_by_queue_and_instance_in_pages(floor: Floor) -> Non
 async def test_work_that_waits_is_retried_at_once(floor: Floor) -> None:
     """It is due now, the same attempt, and a worker that waits gets it; a second call changes nothing."""
     work = await floor.failing("a")
-    async with floor.operator() as desk, floor.service.as_("work", actor=WORKER) as client:
-        asked = {"worker": "w", "handlers": ["pay"], "wait": 20}
-        claiming = asyncio.create_task(client.post("/v1/work/claim", json=asked))
-        while not any(each["waiting"] for each in (await desk.get("workers"))["items"]):
-            pass
-        looking = remote_of(floor.service.app.app).waiting._polling
-        assert looking
-        looking.cancel()
-        retried = await desk.done(path_of(work, "/retry"))
-        async with asyncio.timeout(18):
+    async with floor.operator() as desk:
+        async with floor.waiting_claim() as claiming:
+            retried = await desk.done(path_of(work, "/retry"))
             [item] = (await claiming).json()["items"]
         busy = await desk.post(path_of(work, "/retry"))
     assert (retried["attempt"], item["id"], item["attempt"]) == (2, work, 2)
     assert (busy.status_code, busy.json()["code"]) == (409, "not_possible")
     assert len(await floor.node.tenant().history("a")) == 3
+
+
+@pytest.mark.parametrize("many", [False, True])
+async def test_a_worker_of_this_process_begins_what_is_retried_at_once(floor: Floor, *, many: bool) -> None:
+    """Without waiting until it next polls, whether one work item is retried or many are."""
+    work = await floor.failing("a")
+    handlers, begun = Handlers(), asyncio.Event()
+
+    @handlers
+    async def pay(_: object) -> None:
+        """Note that it was called."""
+        begun.set()
+
+    worker = floor.node.worker = Worker(floor.node.engine, handlers)
+    worker._claiming.longest_rest = 600
+    async with worker, floor.operator() as desk, asyncio.timeout(30):
+        if many:
+            await desk.done("bulk", action="retry", filter={"chart": "Order"}, dry_run=False)
+        else:
+            await desk.done(path_of(work, "/retry"))
+        await begun.wait()
+    floor.node.worker = None
 
 
 @pytest.mark.parametrize("ends", [False, True])

@@ -134,6 +134,17 @@ async def test_work_that_waits_is_retried(floor: Floor) -> None:
     assert due.attempt == waiting.attempt == 2
 
 
+async def test_a_worker_that_waits_gets_what_is_retried_at_once(floor: Floor) -> None:
+    """Its claim is woken; after a dry run nothing is due, and it waits on."""
+    work = await floor.failing("a")
+    async with floor.operator() as desk, floor.waiting_claim() as claiming:
+        await desk.done("bulk", action="retry", filter=ORDERS)
+        assert not claiming.done()
+        await desk.done("bulk", action="retry", filter=ORDERS, dry_run=False)
+        [item] = (await claiming).json()["items"]
+    assert (item["id"], item["attempt"]) == (work, 2)
+
+
 @pytest.mark.mission("ENG-6")
 async def test_a_repeat_with_a_key_is_done_once(floor: Floor) -> None:
     """The first answer byte for byte, and another body under the same key is refused."""

@@ -27,3 +27,27 @@ async def test_a_lease_that_is_given_up_belongs_to_who_asks_next(database: str) 
         assert (await second.hold(), await first.hold()) == (True, False)
         await first.release()
         assert await second.hold()
+
+
+@pytest.mark.parametrize(
+    ("seconds", "fresh", "lapsed"),
+    [
+        (0, True, False),
+        (4.9, True, False),
+        (5, False, False),
+        (14.9, False, False),
+        (15, False, True),
+        (-0.1, False, True),
+    ],
+)
+async def test_a_lease_is_extended_after_a_third_of_its_time_and_lapses_at_its_end(
+    database: str, *, seconds: float, fresh: bool, lapsed: bool
+) -> None:
+    """It is not trusted either when the clock was set back."""
+    async with Node(database, [Job]) as node:
+        lease = Lease(node.engine.store, "sweep", "first")
+        assert (lease.is_fresh(0), lease.has_lapsed(100)) == (False, False)
+        assert await lease.hold(100)
+        assert (lease.is_fresh(100 + seconds), lease.has_lapsed(100 + seconds)) == (fresh, lapsed)
+        assert await lease.hold(100 + seconds)
+        assert lease.is_fresh(100 + seconds)

@@ -70,11 +70,12 @@ def test_code_is_changed_in_meaning(source: str, expected: list[str]) -> None:
         "def f(a):\n    if a > 1:\n        LOG.warning('%s', a)",
         "def f(a):\n    assert a",
         "NAME = Path(max_length=500)",
+        "class A:\n    def __init__(self):\n        self.name = 'a'",
         "class A:\n    def __repr__(self):\n        return 'a' * 2",
     ],
 )
 def test_what_no_test_can_notice_is_not_changed(source: str) -> None:
-    """Docstrings, numbers for tuning, annotations, log lines, assertions and `__repr__`."""
+    """Docstrings, numbers for tuning, annotations, log lines, assertions, `__repr__`, first values."""
     assert changed(source) == []
 
 
@@ -117,6 +118,6 @@ def test_a_run_tells_killed_from_survived(
     ]
     assert main([*options, "--most", "0"]) == bool(survived)
     shown = capsys.readouterr().out
-    assert f"{3 - survived} killed, 0 timeout, {survived} survived" in shown
+    assert f"{3 - survived} killed, 0 timeout, 0 refused, {survived} survived" in shown
     assert ("+    return age > 10" in shown) == bool(survived)
     assert code.read_text() == LEDGER

@@ -160,6 +160,22 @@ async def test_the_end_of_the_worker_closes_everything(world: World) -> None:
             assert await engine.store.leases.get((TENANT, f"browser:{instance}")) is None
 
 
+async def test_a_worker_stops_and_closes_everything_without_its_database(world: World) -> None:
+    """The leases of its resources expire by themselves."""
+    mine = Browsers()
+    async with world.engine(Browsing) as engine:
+        breakable = Breakable(engine.store)
+        engine.store = cast("Store", breakable)
+        await begun(engine, "a", "b", chart=Browsing)
+        worker = world.worker(engine, mine.handlers)
+        await worked(worker)
+        breakable.broken.add("leases.release")
+        await worker.stop()
+        breakable.broken.clear()
+        assert sorted(mine.closed) == ["a", "b"]
+        assert await engine.store.leases.get((TENANT, "browser:a")) is not None
+
+
 async def test_a_resource_gives_way_to_a_new_one(world: World) -> None:
     """Holding another thing under the same name closes the first; the same thing again stays open."""
     closed: list[str] = []

@@ -1,5 +1,6 @@
 """The end of an attempt, which embedded and remote workers share: what is sent, and what comes of it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,7 +17,17 @@ from headway.errors import (
     UnknownVersionError,
 )
 from headway.statechart.refusal import Refusal
-from headway.worker.attempt import AttemptRef, Done, Fail, conclude, lease_status, worker_id
+from headway.worker.attempt import (
+    AttemptRef,
+    Done,
+    Fail,
+    RunningAttempt,
+    RunningAttempts,
+    StopReason,
+    conclude,
+    lease_status,
+    worker_id,
+)
 from headway.worker.progress import remaining
 from tests.store.contract.place import work as work_row
 
@@ -129,3 +140,39 @@ def test_without_progress_there_is_no_estimate() -> None:
     assert remaining(10, 0.0) is None
     assert remaining(10, 0.5, 0.5) is None
     assert remaining(10, 0.3, 0.5) is None
+
+
+@pytest.mark.parametrize(
+    ("reasons", "final", "holds"),
+    [
+        (["drain"], "drain", True),
+        (["lost"], "lost", False),
+        (["drain", "lost"], "lost", False),
+        (["drain", "left"], "left", False),
+        (["drain", "timeout"], "drain", True),
+        (["timeout", "lost"], "timeout", True),
+        (["timeout", "drain"], "timeout", True),
+        (["left", "drain"], "left", False),
+    ],
+)
+def test_the_first_reason_to_stop_stands_unless_a_drained_attempt_is_obsolete(
+    reasons: Sequence[StopReason], final: StopReason, *, holds: bool
+) -> None:
+    """A worker that drains does not release work that it has lost meanwhile: it has become another's."""
+    attempts = RunningAttempts(2, Counter())
+    running = RunningAttempt(work_row(), "w#1", in_thread=True, claimed=0, now=0)
+    attempts.add(running)
+    for reason in reasons:
+        attempts.cancel(running, reason)
+    assert (running.cancelled, running.key in attempts.held) == (final, holds)
+    assert (running in attempts.lingering, attempts.room) == (not holds, 1)
+
+
+def test_an_attempt_whose_outcome_is_being_sent_is_not_stopped() -> None:
+    """What the handler has returned is sent to its end."""
+    attempts = RunningAttempts(1, Counter())
+    running = RunningAttempt(work_row(), "w#1", in_thread=False, claimed=0, now=0)
+    attempts.add(running)
+    running.ending = True
+    attempts.cancel(running, "drain")
+    assert (running.cancelled, running.key in attempts.held) == (None, True)

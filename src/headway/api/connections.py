@@ -135,8 +135,9 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         """A request is answered; the answer, or the rest of the request, may still be on its way."""
+        has_next = bool(self.pipeline)  # it begins now, and is no longer in the line then
         super().on_response_complete()
-        if not self.transport.is_closing() and not self.pipeline:
+        if not self.transport.is_closing() and not has_next:
             is_over = self.is_whole and not self.transport.get_write_buffer_size()
             (self.keeper.rests if is_over else self.keeper.waits)(self)
 

@@ -216,7 +216,7 @@ class Batch:
 
     def _decide(self, order: Order) -> Asking:
         order.answer, order.error, order.replayed = None, None, False
-        if order.request_id is not None and self._replay(order):
+        if order.request_id is not None and self._replay(order, order.request_id):
             return
         if isinstance(order.act, Creation):
             answer = yield from self._create(order.key, order.act)
@@ -231,13 +231,13 @@ class Batch:
         if order.request_id is not None and (order.keeps_refusals or isinstance(answer, Receipt)):
             self._remember(order, answer)
 
-    def _replay(self, order: Order) -> bool:
+    def _replay(self, order: Order, request_id: str) -> bool:
         """Whether the request id has an answer already; the order gets it."""
-        known = self.requests.get((order.key[0], order.request_id or ""))
+        known = self.requests.get((order.key[0], request_id))
         if known is None or known.expires_at <= self.now:
             return False
         if known.body != order.digest():
-            raise RequestReusedError(f"request id {order.request_id} was used for another call")
+            raise RequestReusedError(f"request id {request_id} was used for another call")
         order.answer = answer_of(known.answer)
         order.replayed = True
         return True

@@ -183,10 +183,12 @@ class Kafka:
                     value = cloud_event(message, source)
                     at = round(message.at.timestamp() * 1_000)  # the store's time, not this machine's
                     produce(topic, value, message.instance.encode(), timestamp=at)
-                except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
-                    if isinstance(raised, BufferError) and shipment.sent:
+                except BufferError:
+                    if shipment.sent:
                         shipment.kept_back += ((place, message), *messages)
                         return
+                    error = UnreachableError("the producer's queue is full", after=REST_SECONDS)
+                except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
                     error = _reason(raised)
                 else:
                     sent(value)
@@ -303,8 +305,6 @@ def _note(error: KafkaError) -> None:
 
 def _reason(error: Exception) -> Exception:
     """What an error that the producer raised at once means for a message."""
-    if isinstance(error, BufferError):
-        return UnreachableError("the producer's queue is full", after=REST_SECONDS)
     if not isinstance(error, KafkaException):
         return error
     told = error.args[0]

@@ -146,7 +146,7 @@ def event_page(query: EventQuery, records: Sequence[Sequence[Any]]) -> EventPage
     """Events, and where to read on: after the last one, or at the horizon when these are all."""
     horizon, held_back, *last = records[0][:5]
     events = [_event(*record[7:]) for record in records if record[7] is not None]
-    if events and len(events) == query.limit:
+    if len(events) == query.limit:
         return EventPage(events, events[-1].cursor, complete=False, held_back=held_back)
     if (end := Cursor(*last)) != THE_END:
         return EventPage(events, end, complete=False, held_back=held_back)

@@ -163,7 +163,7 @@ def read_events(connection: Connection, query: EventQuery) -> EventPage:
         found += _messages(connection.fetch(_filtered(MESSAGES, query), bound))
         found.sort(key=cursor_of)
     events = found[: query.limit]
-    if events and len(events) == query.limit:
+    if len(events) == query.limit:
         return EventPage(events, events[-1].cursor, complete=False)
     return EventPage(events, last, complete=last >= end)
 
