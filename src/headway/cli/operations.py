@@ -25,7 +25,7 @@ from headway.cli.settings import (
     settings_of,
 )
 from headway.codec import replace, to_data
-from headway.engine.bulk import Act, Cancelling, Retrying, Sending, Summary
+from headway.engine.bulk import BulkOperation, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine
 from headway.engine.registry import stored_chart
 from headway.node import Node
@@ -218,7 +218,7 @@ class BulkRun:
     """One run of a bulk command: changes all instances that a query finds, page by page."""
 
     def __init__(
-        self, query: InstanceQuery, make: Callable[[Engine], Act], request_id: str | None = None
+        self, query: InstanceQuery, make: Callable[[Engine], BulkOperation], request_id: str | None = None
     ) -> None:
         self._query, self._make, self._request_id = query, make, request_id
 

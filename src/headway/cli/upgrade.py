@@ -22,7 +22,7 @@ from headway.cli.settings import App, Json, settings_of
 from headway.codec import to_data
 from headway.engine.engine import Engine
 from headway.engine.nodes import nodes_without
-from headway.engine.upgrade.rehearsal import FITNESS, Rehearsal, Tallies, most_common, rehearse
+from headway.engine.upgrade.rehearsal import FITNESS, OccurrencesByKind, Rehearsal, most_common, rehearse
 from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreFullError, StoreUnavailableError, UnboundError
 from headway.statechart.chart import Chart
@@ -283,7 +283,7 @@ def _fitness(proof: Rehearsal) -> Table:
     return table
 
 
-def _section(title: str, tallies: Tallies, style: str) -> list[RenderableType]:
+def _section(title: str, tallies: OccurrencesByKind, style: str) -> list[RenderableType]:
     found = most_common(tallies)
     if not found:
         return []

@@ -40,7 +40,7 @@ MOST_READ = 1_000
 """How many asks are read for one page: those that an actor is barred from are read and not shown."""
 
 
-class Page(NamedTuple):
+class AskPage(NamedTuple):
     """Some asks, and the id of the last one that was read if there may be more."""
 
     asks: list[AskRow]
@@ -53,7 +53,7 @@ class Inbox:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
 
-    async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> Page:
+    async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
         """At most so many asks, the oldest first; a page may be short though there is a next one."""
         found: list[AskRow] = []
         read = 0
@@ -62,15 +62,15 @@ class Inbox:
             answers = await self.answers(rows, actor)
             for row in rows:
                 if len(found) == limit:
-                    return Page(found, after)
+                    return AskPage(found, after)
                 after = row.id
                 if answers[row.id] or same_id(row.delegated_to, actor.id):
                     found.append(row)
             read += len(rows)
             if len(rows) <= limit:
-                return Page(found, None)
+                return AskPage(found, None)
             if read >= MOST_READ:
-                return Page(found, after)
+                return AskPage(found, after)
 
     async def answers(self, rows: Sequence[AskRow], actor: Actor) -> dict[str, tuple[str, ...]]:
         """By ask: the answers that roles, delegation and duties leave open to an actor."""
@@ -199,7 +199,7 @@ class Asks:
 
     async def inbox_page(
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
-    ) -> Page:
+    ) -> AskPage:
         """The same, but bounded in what it reads: a page may be short though there is a next one."""
         require_actor("actor", actor)
         require_texts(after=after)

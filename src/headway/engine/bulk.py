@@ -41,7 +41,7 @@ Fault = Callable[[BaseException], tuple[str, str]]
 """How an error is told: a code, and what a person wants to read."""
 
 
-class Told(NamedTuple):
+class ReportedOutcome(NamedTuple):
     """An outcome as it is told: done, skipped, refused or failed; a code and a detail say why not."""
 
     instance: str
@@ -54,7 +54,7 @@ class Summary:
     """What became of many instances: how many by outcome and code, and the first of each by name."""
 
     def __init__(self, fault: Fault) -> None:
-        self.sample: list[Told] = []
+        self.sample: list[ReportedOutcome] = []
         self._fault = fault
         self._counts: Counter[tuple[str, str | None]] = Counter()
 
@@ -75,24 +75,24 @@ class Summary:
     def add(self, outcomes: Iterable[Outcome]) -> None:
         """Count some more."""
         for outcome in outcomes:
-            told = self._told(outcome)
+            told = self._reported(outcome)
             kind = (told.outcome, told.code)
             self._counts[kind] += 1
             if self._counts[kind] <= SAMPLE:
                 self.sample.append(told)
 
-    def _told(self, outcome: Outcome) -> Told:
+    def _reported(self, outcome: Outcome) -> ReportedOutcome:
         instance, answer = outcome
         if answer is None:
-            return Told(instance, "skipped")
+            return ReportedOutcome(instance, "skipped")
         if isinstance(answer, Refusal):
-            return Told(instance, "refused", answer.code, answer.message)
+            return ReportedOutcome(instance, "refused", answer.code, answer.message)
         if isinstance(answer, BaseException):
-            return Told(instance, "failed", *self._fault(answer))
-        return Told(instance, "done")
+            return ReportedOutcome(instance, "failed", *self._fault(answer))
+        return ReportedOutcome(instance, "done")
 
 
-class Act(ABC):
+class BulkOperation(ABC):
     """Something to be done to many instances of a tenant."""
 
     def __init__(self, engine: Engine, tenant: str) -> None:
@@ -127,7 +127,7 @@ class Act(ABC):
         """Act on a few instances together."""
 
 
-class Sending(Act):
+class Sending(BulkOperation):
     """Sends each instance the same event."""
 
     def __init__(self, engine: Engine, tenant: str, event: Event) -> None:
@@ -148,7 +148,7 @@ class Sending(Act):
         return _outcomes(rows, await self.engine.send_all(events, request_ids))
 
 
-class Cancelling(Act):
+class Cancelling(BulkOperation):
     """Cancels each instance and its children, by the event that its chart names for it."""
 
     def __init__(self, engine: Engine, tenant: str, by: Actor, reason: str | None = None) -> None:
@@ -183,7 +183,7 @@ class Cancelling(Act):
         return order
 
 
-class Retrying(Act):
+class Retrying(BulkOperation):
     """Lets work that waits for its next attempt be due now."""
 
     async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
@@ -191,7 +191,7 @@ class Retrying(Act):
         store, attempts = self.engine.store, self._attempts(rows)
         now, ids = await store.now(), tuple(work for _, work, _ in attempts)
         found = await store.work.page(WorkQuery(self.tenant, ids, leased=False, limit=len(ids) + 1))
-        return self._told(rows, {(row.tenant, row.id) for row in found if row.due > now})
+        return self._reported(rows, {(row.tenant, row.id) for row in found if row.due > now})
 
     async def _perform(
         self, rows: Sequence[InstanceRow], request_ids: Sequence[str | None]
@@ -212,7 +212,7 @@ class Retrying(Act):
         work = decode(Snapshot, row.snapshot).work
         return [(self.tenant, each.id, each.attempt) for each in work.values()]
 
-    def _told(self, rows: Sequence[InstanceRow], hastened: Collection[Key]) -> Sequence[Outcome]:
+    def _reported(self, rows: Sequence[InstanceRow], hastened: Collection[Key]) -> Sequence[Outcome]:
         is_hastened = (any(each[:2] in hastened for each in self._attempts_of(row)) for row in rows)
         return _outcomes(rows, [HASTENED if each else None for each in is_hastened])
 
@@ -249,7 +249,7 @@ async def hasten(
     return hastened
 
 
-class Rehearsal(Batch):
+class DryRun(Batch):
     """A batch that is decided as any other, and then not written."""
 
     def changes(self) -> Changes:
@@ -260,7 +260,7 @@ class Rehearsal(Batch):
 async def _rehearsed(engine: Engine, orders: Sequence[Order]) -> Sequence[Outcome]:
     possible = [order for order in orders if order.error is None]
     if possible:
-        await engine.store.run(Rehearsal(engine.charts, possible))
+        await engine.store.run(DryRun(engine.charts, possible))
     return [Outcome(order.key[1], order.error or order.answer) for order in orders]
 
 

@@ -1,15 +1,19 @@
-"""What guards need to know beyond the instance, by the names a chart gives: read in the same transaction."""
+"""Facts: what guards need to know beyond the instance, read in the same transaction."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+from headway.codec import decode
 from headway.statechart import model
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.actions import filled
+from headway.store.port import Store
 from headway.store.rows import Key
+from headway.store.unit import Changes, Found, Reads
 
 Given = Mapping[str, Callable[[str, Snapshot], Any]]
 """Facts that the program itself knows, by `fact` or `Chart.fact`: functions of tenant and snapshot."""
@@ -63,6 +67,42 @@ class Facts:
 
 
 COUNTED = frozenset({"counter", "instances"})
+
+
+class FactReading:
+    """A unit that changes nothing: it reads the facts of some instances, and the store's time."""
+
+    def __init__(self, facts: Sequence[Facts]) -> None:
+        self._facts = facts
+        self.now = datetime.min.replace(tzinfo=UTC)
+        self.values: list[Mapping[str, Any]] = []
+        """The facts of each instance, by name."""
+
+    def begin(self) -> Reads:
+        """The rows that the facts are in."""
+        counters = {key for facts in self._facts for key in facts.counters()}
+        return Reads(counters=counters, records={key for facts in self._facts for key in facts.records()})
+
+    def take(self, found: Found) -> None:
+        """Keep what was found."""
+        self.now = found.now
+        records = {key: decode(object, row.data) for key, row in found.records.items()}
+        self.values = [facts.values(found.counters, records) for facts in self._facts]
+
+    def changes(self) -> Changes:
+        """No changes."""
+        return Changes()
+
+
+async def read_facts(store: Store, facts: Sequence[Facts]) -> FactReading:
+    """The facts of some instances at one time; only facts that are in rows need a transaction."""
+    reading = FactReading(facts)
+    wanted = reading.begin()
+    if wanted.counters or wanted.records:
+        await store.run(reading)
+    else:
+        reading.take(Found(await store.now()))
+    return reading
 
 
 def instances_key(chart: str, owner: str) -> str:

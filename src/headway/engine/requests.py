@@ -188,7 +188,7 @@ async def store_answer(store: Store, request: Request, answer: str, lasts: timed
     return await run_once(store, request, script, lasts) or answer
 
 
-class Listener(Protocol):
+class RequestListener(Protocol):
     """Is told of each request with an id: its tenant, where it came in, and whether it is a repeat."""
 
     def __call__(self, tenant: str, place: str, *, is_hit: bool) -> None:
@@ -200,7 +200,7 @@ class Requests:
 
     def __init__(self, store: Store, tally: Counter[str]) -> None:
         self._store, self._tally = store, tally
-        self.listeners: list[Listener] = []
+        self.listeners: list[RequestListener] = []
         self._under_way: dict[Key, asyncio.Future[None]] = {}
 
     @asynccontextmanager

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
-from typing import Any
+from datetime import datetime
 
-from headway.codec import Value, decode
-from headway.engine.facts import Facts
+from headway.codec import Value
+from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import Registry
 from headway.statechart.explain import Why, explain
 from headway.statechart.snapshot import Snapshot
 from headway.store.port import Store
 from headway.store.queries import InstanceQuery, LetterQuery, WorkQuery
 from headway.store.rows import WorkRow
-from headway.store.unit import Changes, Found, Reads
 
 MOST_SHOWN = 10
 NOBODY_HERE = (
@@ -84,9 +82,7 @@ async def explained(
     `hands` says whether this process does the work of a queue and a handler, when it does any.
     """
     chart = charts.chart(snapshot.chart, snapshot.version)
-    facts = Facts(chart, tenant, snapshot, charts.given)
-    look = Look(tenant, snapshot.instance, facts)
-    await store.run(look)
+    facts = await read_facts(store, [Facts(chart, tenant, snapshot, charts.given)])
     key = snapshot.instance
     ids = tuple(open_.id for open_ in snapshot.work.values())
     work = await store.work.page(WorkQuery(tenant=tenant, ids=ids)) if ids else ()
@@ -97,35 +93,11 @@ async def explained(
     )
     letters = await store.letters.page(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
     return Explanation(
-        why=explain(chart, snapshot, look.now, facts=look.values),
+        why=explain(chart, snapshot, facts.now, facts=facts.values[0]),
         work=_holdings(work, hands),
         children=tuple(child.id for child in children),
         undelivered=tuple(f"{letter.name} to {letter.destination}, {letter.error}" for letter in letters),
     )
-
-
-class Look:
-    """A unit that changes nothing: the facts of an instance, and the store's time."""
-
-    def __init__(self, tenant: str, instance: str, facts: Facts) -> None:
-        self._key, self._facts = (tenant, instance), facts
-        self.now = datetime.min.replace(tzinfo=UTC)
-        self.values: dict[str, Any] = {}
-
-    def begin(self) -> Reads:
-        """Ask for the facts."""
-        counters, records = self._facts.counters(), self._facts.records()
-        return Reads(instances={self._key}, counters={*counters}, records={*records})
-
-    def take(self, found: Found) -> None:
-        """Keep what was found."""
-        self.now = found.now
-        records = {key: decode(object, row.data) for key, row in found.records.items()}
-        self.values = self._facts.values(found.counters, records)
-
-    def changes(self) -> Changes:
-        """Nothing."""
-        return Changes()
 
 
 def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:

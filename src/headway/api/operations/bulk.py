@@ -14,7 +14,7 @@ from headway.api.parameters import Here, Who, needs
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.codec import Meta, as_dict
-from headway.engine.bulk import Act, Cancelling, Plan, Retrying, Sending, Summary, planned
+from headway.engine.bulk import BulkOperation, Cancelling, Plan, Retrying, Sending, Summary, planned
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.errors import UnknownInstanceError
@@ -102,19 +102,19 @@ class BulkResult(ResponseBody):
     next: Annotated[str | None, Meta(description="The cursor of the rest; null when there is none.")]
 
 
-def _cancelling(engine: Engine, caller: Caller, body: BulkCancel) -> Act:
+def _cancelling(engine: Engine, caller: Caller, body: BulkCancel) -> BulkOperation:
     return Cancelling(engine, caller.tenant, caller.actor, body.reason)
 
 
-def _sending(engine: Engine, caller: Caller, body: BulkSend) -> Act:
+def _sending(engine: Engine, caller: Caller, body: BulkSend) -> BulkOperation:
     return Sending(engine, caller.tenant, Event(body.event, body.data, caller.actor, reason=body.reason))
 
 
-def _retrying(engine: Engine, caller: Caller, _: BulkRetry) -> Act:
+def _retrying(engine: Engine, caller: Caller, _: BulkRetry) -> BulkOperation:
     return Retrying(engine, caller.tenant)
 
 
-ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], Act]] = {
+ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
     BulkCancel: _cancelling,
     BulkSend: _sending,
     BulkRetry: _retrying,

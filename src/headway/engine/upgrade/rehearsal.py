@@ -1,15 +1,15 @@
-"""What the guards of a chart want to know of many instances, read at once."""
+"""The rehearsal of an upgrade: what it would do to each living instance, without changing any."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from headway.codec import Scratch, decode
 from headway.engine.engine import Engine
-from headway.engine.facts import Facts
+from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import stored_chart
 from headway.engine.upgrade.activity import Activity, activity_of
 from headway.engine.upgrade.versions import Versions, pages, prepared
@@ -22,52 +22,6 @@ from headway.statechart.step.step import Step, step
 from headway.statechart.upgrade.assessment import Fitness, HistoryReplay, Outlook, outlook
 from headway.statechart.upgrade.diff import lost_child_statuses
 from headway.store.rows import InstanceRow, Key
-from headway.store.unit import Changes, Found, Reads
-
-
-class Known(Scratch):
-    """The time, and the facts of each instance of a page."""
-
-    now: datetime
-    facts: list[Mapping[str, Any]]
-
-
-async def known_of(
-    engine: Engine, chart: Chart, rows: Sequence[InstanceRow], snapshots: Sequence[Snapshot]
-) -> Known:
-    """What the guards of a chart want to know, read for a page at once."""
-    if not chart.model.facts:
-        return Known(await engine.store.now(), [{}] * len(rows))
-    given = engine.charts.given
-    facts = [Facts(chart, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)]
-    look = Look(facts)
-    await engine.store.run(look)
-    return Known(look.now, look.values)
-
-
-class Look:
-    """A unit that changes nothing: the facts of many instances."""
-
-    def __init__(self, facts: Sequence[Facts]) -> None:
-        self._facts = facts
-        self.now = datetime.min.replace(tzinfo=UTC)
-        self.values: list[Mapping[str, Any]] = []
-
-    def begin(self) -> Reads:
-        """Ask for the facts."""
-        counters = {key for facts in self._facts for key in facts.counters()}
-        return Reads(counters=counters, records={key for facts in self._facts for key in facts.records()})
-
-    def take(self, found: Found) -> None:
-        """Keep what was found."""
-        self.now = found.now
-        records = {key: decode(object, row.data) for key, row in found.records.items()}
-        self.values = [facts.values(found.counters, records) for facts in self._facts]
-
-    def changes(self) -> Changes:
-        """No changes: a rehearsal only reads."""
-        return Changes()
-
 
 REGISTER = "register it, or name its lifecycle with --app"
 
@@ -146,9 +100,10 @@ class Family:
             return [f"its parent lives by {said}: {REGISTER}"]
         snapshot = decode(Snapshot, parent.snapshot)
         event = child_changed(child[1], report.before, report.after, report.errors)
-        known = await known_of(self._engine, chart, [parent], [snapshot])
+        facts = Facts(chart, parent.tenant, snapshot, self._engine.charts.given)
+        known = await read_facts(self._engine.store, [facts])
         try:
-            outcome = step(chart, snapshot, event, known.now, facts=known.facts[0])
+            outcome = step(chart, snapshot, event, known.now, facts=known.values[0])
         except HeadwayError as error:
             return [f"its parent, which lives by {_name(chart)}, cannot take it: {error}"]
         if isinstance(outcome, Refusal):
@@ -166,7 +121,7 @@ FITNESS: tuple[Fitness, ...] = ("same", "mapped", "rule", "stranded")
 OTHERS = "(others)"
 
 
-class Tally(Scratch):
+class Occurrences(Scratch):
     """How often something is so, and a few instances of which it is."""
 
     count: int = 0
@@ -179,17 +134,17 @@ class Tally(Scratch):
             self.examples.append(instance)
 
 
-Tallies = dict[str, Tally]
+OccurrencesByKind = dict[str, Occurrences]
 
 
-def _count(tallies: Tallies, kind: str, instance: str, times: int = 1) -> None:
+def _count(tallies: OccurrencesByKind, kind: str, instance: str, times: int = 1) -> None:
     """One more of a kind, or so many; how many kinds are kept is bounded."""
     if kind not in tallies and len(tallies) >= MOST_KINDS:
         kind = OTHERS
-    tallies.setdefault(kind, Tally()).add(instance, times)
+    tallies.setdefault(kind, Occurrences()).add(instance, times)
 
 
-def most_common(tallies: Tallies) -> list[tuple[str, Tally]]:
+def most_common(tallies: OccurrencesByKind) -> list[tuple[str, Occurrences]]:
     """The kinds, the most common first."""
     return sorted(tallies.items(), key=lambda each: (-each[1].count, each[0]))
 
@@ -200,11 +155,11 @@ class Rehearsal(Scratch):
     chart: str
     to: int
     already: int = 0
-    fitness: Tallies = {}
-    versions: Tallies = {}
-    changes: Tallies = {}
-    problems: Tallies = {}
-    history: Tallies = {}
+    fitness: OccurrencesByKind = {}
+    versions: OccurrencesByKind = {}
+    changes: OccurrencesByKind = {}
+    problems: OccurrencesByKind = {}
+    history: OccurrencesByKind = {}
     lines: int = 0
     due_at_once: int = 0
     next_due: datetime | None = None
@@ -255,10 +210,14 @@ class Stage:
         rows = [row for row in page if row.version < self._new.version]
         self._rehearsal.already += len(page) - len(rows)
         snapshots = [decode(Snapshot, row.snapshot) for row in rows]
-        known = await known_of(self._engine, self._new, rows, snapshots)
+        given = self._engine.charts.given
+        facts_of = [
+            Facts(self._new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)
+        ]
+        known = await read_facts(self._engine.store, facts_of)
         activities = await asyncio.gather(*(self._activity(row) for row in rows))
         await self._family.meet(rows)
-        for row, snapshot, facts, activity in zip(rows, snapshots, known.facts, activities, strict=True):
+        for row, snapshot, facts, activity in zip(rows, snapshots, known.values, activities, strict=True):
             await self._try(row, snapshot, (known.now, facts), activity)
 
     async def _activity(self, row: InstanceRow) -> Activity | UnknownChartError:

@@ -148,7 +148,7 @@ def _by_kind(kind: int, said: str, *, committing: bool) -> StoreError:
     return StoreError(f"SQLite: {said}")
 
 
-class Call(NamedTuple):
+class SubmittedJob(NamedTuple):
     """A job, and what to call on which loop with its outcome."""
 
     job: Callable[[Connection], Any]
@@ -161,7 +161,7 @@ class SqliteThread:
 
     def __init__(self, connect: Callable[[], Connection]) -> None:
         self._connect = connect
-        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._calls: SimpleQueue[SubmittedJob | None] = SimpleQueue()
         self._thread: Thread | None = None
         self._guard = LoopGuard()
 
@@ -186,7 +186,7 @@ class SqliteThread:
         if not thread:
             return
         last: asyncio.Future[Outcome] = loop.create_future()
-        self._calls.put(Call(Connection.close, loop, partial(_settle, last)))
+        self._calls.put(SubmittedJob(Connection.close, loop, partial(_settle, last)))
         self._calls.put(None)
         await last
         thread.join()
@@ -203,7 +203,7 @@ class SqliteThread:
 
     def submit(self, job: Callable[[Connection], Any], done: Callable[[Outcome], None]) -> None:
         """Submit a job; `done` is called on the running loop with its result and its error."""
-        call = Call(job, self._guard.enter(), done)
+        call = SubmittedJob(job, self._guard.enter(), done)
         if self._thread:
             self._calls.put(call)
         else:
@@ -228,7 +228,7 @@ def _outcome(job: Callable[[Connection], Any], connection: Connection | BaseExce
         return None, error
 
 
-def _deliver(call: Call, outcome: Outcome) -> None:
+def _deliver(call: SubmittedJob, outcome: Outcome) -> None:
     with suppress(RuntimeError):  # the caller's loop has closed: nobody waits
         call.loop.call_soon_threadsafe(call.done, outcome)
 

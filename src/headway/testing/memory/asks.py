@@ -8,13 +8,13 @@ from datetime import datetime
 from headway.store.queries import AskQuery
 from headway.store.rows import AskChange, AskClosing, AskRow, Key, changed_ask
 from headway.store.unit import Changes
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryAsks:
     """The asks of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def get(self, key: Key) -> AskRow | None:

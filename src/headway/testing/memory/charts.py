@@ -6,13 +6,13 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from headway.store.rows import ChartRow, Version
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryCharts:
     """The chart versions of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def all(self) -> Sequence[ChartRow]:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 
 from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryHistory:
     """The lines of all instances of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def page(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
@@ -35,7 +35,7 @@ class MemoryHistory:
 class MemoryEvents:
     """The log of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def page(self, query: EventQuery) -> EventPage:

@@ -9,13 +9,13 @@ from headway.store.port import Owned
 from headway.store.queries import InstanceQuery
 from headway.store.rows import InstanceRow, Key
 from headway.store.unit import LookUpInstances
-from headway.testing.memory.tables import Call, Commands, Tables
+from headway.testing.memory.tables import Commands, JobRunner, Tables
 
 
 class MemoryInstances:
     """The instances of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
         self.commands: Commands = {LookUpInstances: lambda tables, given, _: _look_up(tables, given.keys)}
 

@@ -9,13 +9,13 @@ from headway.codec import replace
 from headway.store.queries import KeyNoteQuery, KeyQuery
 from headway.store.rows import KeyNoteRow, KeyRow
 from headway.store.unit import AddKey, ChangeKey
-from headway.testing.memory.tables import Call, Commands, Tables
+from headway.testing.memory.tables import Commands, JobRunner, Tables
 
 
 class MemoryKeys:
     """The API keys of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
         self.commands: Commands = {
             AddKey: lambda tables, given, _: _add(tables, given.key, given.note),

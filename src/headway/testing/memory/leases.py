@@ -7,13 +7,13 @@ from datetime import datetime, timedelta
 
 from headway.codec import replace
 from headway.store.rows import Key, LeaseRow, NodeRow, Version
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryLeases:
     """The leases of the tables; a node has its name as long as its store `is_open`."""
 
-    def __init__(self, call: Call, is_open: Callable[[], bool]) -> None:
+    def __init__(self, call: JobRunner, is_open: Callable[[], bool]) -> None:
         self._call, self.is_open = call, is_open
 
     async def hold(self, names: Sequence[Key], holder: str, milliseconds: int) -> Sequence[Key]:
@@ -68,7 +68,7 @@ def _end_leases(tables: Tables, holder: str, now: datetime) -> None:
 class MemoryNodes:
     """The nodes of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:

@@ -9,13 +9,13 @@ from headway.codec import replace
 from headway.store.queries import LetterPlace, LetterQuery
 from headway.store.rows import LetterRow
 from headway.store.unit import DiscardLetters, RedriveLetters
-from headway.testing.memory.tables import Call, Commands, Tables
+from headway.testing.memory.tables import Commands, JobRunner, Tables
 
 
 class MemoryLetters:
     """The letters of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
         self.commands: Commands = {
             RedriveLetters: lambda tables, given, now: _redrive(tables, given.query, now),

@@ -8,7 +8,7 @@ from operator import attrgetter
 
 from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 POSITION = attrgetter("position")
 
@@ -16,7 +16,7 @@ POSITION = attrgetter("position")
 class MemoryMessages:
     """The messages of the tables and their consumers."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def page(self, query: MessageQuery) -> MessagePage:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryRequests:
     """The answers that the tables keep."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def prune(self, limit: int) -> int:

@@ -102,7 +102,7 @@ class Tables:
         return lease is not None and lease.holder != holder and lease.until > now
 
 
-class Call(Protocol):
+class JobRunner(Protocol):
     """Does something with the tables at one moment."""
 
     def __call__(self, job: Callable[[Tables, datetime], T], *, writes: bool = False) -> Awaitable[T]:

@@ -7,13 +7,13 @@ from datetime import datetime
 
 from headway.store.queries import TimerQuery
 from headway.store.rows import TimerRow, Version
-from headway.testing.memory.tables import Call, Tables
+from headway.testing.memory.tables import JobRunner, Tables
 
 
 class MemoryTimers:
     """The timers of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
 
     async def due(self, limit: int, versions: Collection[Version]) -> Sequence[TimerRow]:

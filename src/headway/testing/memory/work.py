@@ -10,13 +10,13 @@ from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Attempt, Key, Version, WorkRow
 from headway.store.unit import Changes, ClaimWork, HastenWork
 from headway.testing.memory.claims import claim_due
-from headway.testing.memory.tables import Call, Commands, Tables
+from headway.testing.memory.tables import Commands, JobRunner, Tables
 
 
 class MemoryWork:
     """The work items of the tables."""
 
-    def __init__(self, call: Call) -> None:
+    def __init__(self, call: JobRunner) -> None:
         self._call = call
         self.commands: Commands = {
             ClaimWork: lambda tables, given, now: claim_due(tables, given.claim, now),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import NamedTuple
@@ -16,10 +16,11 @@ from headway.statechart.step.duties import needs_votes
 from headway.statechart.tree import Arc
 from headway.store.rows import HistoryRow, MessageRow
 from headway.store.unit import Changes
-from headway.testing.simulate.passages import Charts
 
 UPGRADE, UNDO = "chart.upgrade", "chart.undo"
 KNOWN = 4_000
+Charts = Mapping[tuple[str, int], Chart]
+"""By name and version."""
 HERE = frozenset({None, "", "#_internal"})
 """Targets of what an instance sends to itself."""
 Effect = tuple[str, str]

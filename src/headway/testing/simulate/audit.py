@@ -15,10 +15,10 @@ from headway.statechart.snapshot import Snapshot
 from headway.store.rows import AskRow, HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.store.unit import Changes
 from headway.testing.memory.tables import Tables
-from headway.testing.simulate.acts import UNDO, UPGRADE, Demands, active, arcs_from, is_forwarded
+from headway.testing.simulate.acts import UNDO, UPGRADE, Charts, Demands, active, arcs_from, is_forwarded
 from headway.testing.simulate.duties import Duties
 from headway.testing.simulate.families import Families
-from headway.testing.simulate.passages import Charts, Customs
+from headway.testing.simulate.passages import Customs
 from headway.testing.simulate.witness import Trace
 
 Noted = OpenedAsk | RenewedAsk | ChangedAsk | ClosedAsk

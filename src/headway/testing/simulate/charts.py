@@ -1,18 +1,25 @@
-"""Lives of a bit of everything, short enough to be lived thousands of times."""
+"""The charts of the simulator: short lifecycles that use a bit of everything, and later versions of two."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headway.actions import add, assign, count, put, record, spawn, tell
-from headway.statechart.authoring.declarations import Ask, Retry, Run
+from headway.statechart.authoring.declarations import Ask, Retry, Run, Upgrade
 from headway.statechart.authoring.statechart import Statechart
 from headway.statechart.authoring.states import Final, Parallel, State, any_live
 from headway.statechart.model import Fact
 from headway.statechart.refusal import No
+from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.draft import View
 
 MINE = Fact(name="mine", kind="instances", key=":{user}")
 MOST = 6
 QUICK = Retry(times=3, on=("flaky", "lost", "timeout"), base="300ms", factor=2)
+WEIGH = count("errors", "weight - 1")
+"""What is too heavy is an error, until it is packed; what has no weight cannot even begin."""
+MEND = count("errors", "0 - counters.errors")
 
 
 def few_enough(view: View) -> bool | No:
@@ -52,11 +59,6 @@ class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
     rested = resting.after("1500ms").to(bringing, live="errand.rested")
     brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
     stop = any_live.to(stopped, emit="errand.stopped")
-
-
-WEIGH = count("errors", "weight - 1")
-"""What is too heavy is an error, until it is packed; what has no weight cannot even begin."""
-MEND = count("errors", "0 - counters.errors")
 
 
 class Parcel(Statechart, cancel="stop"):
@@ -99,7 +101,7 @@ def protest(_view: View) -> None:
     raise ValueError("not like this")
 
 
-class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="together"):
+class Consignment(Statechart, name="Order", cancel="stop", max_depth=3, max_children=5, children="together"):
     """Waits for its parcels, which it tells to hurry, while somebody checks the address beside it."""
 
     gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))
@@ -129,5 +131,95 @@ class Order(Statechart, cancel="stop", max_depth=3, max_children=5, children="to
     stop = any_live.to(stopped, emit="order.stopped")
 
 
-CHARTS = (Errand, Order, Parcel)
+CHARTS = (Errand, Consignment, Parcel)
 """What lives from the beginning when nothing else is given; instances of the last are made by others only."""
+
+
+def noted(old: Snapshot) -> Mapping[str, Any]:
+    """What was only known when somebody had noted something."""
+    return {"noted": bool(old.context.get("noted"))}
+
+
+CHANGES = Upgrade(
+    states={"resting": "pausing"},
+    renames={"rested": "paused"},
+    context=noted,
+    restarts=("fetching", "bringing"),
+)
+
+
+class NewerErrand(
+    Statechart, name="Errand", version=2, owner="{user}", cancel="stop", facts=(MINE,), upgrades={1: CHANGES}
+):
+    """Has more time to be approved, by more people, and rests longer under another name."""
+
+    asked = State(
+        initial=True,
+        ask=Ask(
+            "clerk",
+            "auditor",
+            deadline="8s",
+            remind="3s",
+            escalate={"chief": "5s"},
+            shows=("user", "noted"),
+        ),
+    )
+    fetching = State(
+        run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=QUICK, errors=("broken",)),
+        progress=(0, 50),
+    )
+    pausing = State()
+    bringing = State(
+        run=Run("carry", lease="3s", heartbeat="1s", retry=QUICK, concurrency="bring:{user}"),
+        progress=(50, 100),
+    )
+    done, refused, failed, stopped = Final(), Final(), Final(), Final()
+
+    approve = asked.to(
+        fetching,
+        by=("clerk", "chief", "auditor"),
+        when=few_enough,
+        emit="errand.approved",
+        do=add("approved:{user}"),
+        distinct_from="note",
+    )
+    refuse = asked.to(refused, by=("clerk", "chief"), webhook="errand.refused")
+    note = asked.stay(by="clerk", emit="errand.noted", do=(put(noted=True), add("noted")))
+    expire = asked.on_deadline.to(refused, emit="errand.expired")
+    fetched = fetching.on_done.to(
+        pausing, webhook="errand.fetched", emit="errand.fetched", do=record("errand", "{instance}", "user")
+    )
+    broke = fetching.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
+    dropped = bringing.on_error.to(failed, emit="errand.failed", webhook="errand.failed")
+    hurry = pausing.to(bringing, by="clerk", emit="errand.hurried", distinct_from="approve")
+    paused = pausing.after("2500ms").to(bringing, live="errand.rested")
+    brought = bringing.on_done.to(done, emit="errand.done", webhook="errand.done")
+    stop = any_live.to(stopped, emit="errand.stopped")
+
+
+class NewerParcel(
+    Statechart, name="Parcel", version=2, cancel="stop", upgrades={1: Upgrade(states={"waiting": "ready"})}
+):
+    """Is ready under another name, of which its order hears, and for a shorter while."""
+
+    packing = State(
+        initial=True,
+        entry=WEIGH,
+        run=Run("pack", timeout="3s", lease="2s", heartbeat="700ms", retry=QUICK),
+    )
+    ready = State()
+    sent, lost, stopped = Final(), Final(), Final()
+
+    packed = packing.on_done.to(ready, emit="parcel.packed", do=(tell("parent", "packed"), MEND))
+    torn = packing.on_error.to(lost, counts="errors", webhook="parcel.lost")
+    ship = ready.to(sent, webhook="parcel.sent")
+    tired = ready.after("3s").to(sent, emit="parcel.sent")
+    split = packing.stay(by="clerk", do=spawn("Parcel", weight=1))
+    repack = ready.to(packing, by="clerk")
+    dent = (packing | ready).stay(by="clerk", counts="errors")
+    mend = (packing | ready).stay(by="clerk", do=MEND, emit="parcel.mended")
+    stop = any_live.to(stopped)
+
+
+NEWER = (NewerErrand, NewerParcel)
+"""What comes while instances of the first version live."""

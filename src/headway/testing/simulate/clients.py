@@ -94,7 +94,7 @@ MAKERS: dict[str, Callable[[dict[str, Any], Random, dict[str, Any], int], Any]] 
 }
 
 
-class Choices:
+class ClientChoices:
     """What a client could do with instances of a chart."""
 
     def __init__(self, chart: Chart, payloads: Mapping[str, Make], context: Make | None) -> None:

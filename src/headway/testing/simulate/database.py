@@ -66,7 +66,7 @@ class Weather:
         return bool(probability) and self.random.random() < probability
 
 
-class Link(MemoryStore):
+class UnreliableStore(MemoryStore):
     """A process's connection: calls take time, and fail before or after they had their effect.
 
     What is on its way when the process ends may arrive all the same.

@@ -13,8 +13,8 @@ from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.duties import needs_votes
 from headway.statechart.tree import comes_from_engine
 from headway.store.rows import HistoryRow
-from headway.testing.simulate.acts import active, arcs_from
-from headway.testing.simulate.passages import Charts, rule_of
+from headway.testing.simulate.acts import Charts, active, arcs_from
+from headway.testing.simulate.passages import rule_of
 
 HOLDING = frozenset({"ask.claim", "ask.delegate"})
 

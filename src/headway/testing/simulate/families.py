@@ -11,8 +11,7 @@ from collections.abc import Callable, Mapping
 from headway.engine.orders import parent_named
 from headway.statechart.snapshot import Snapshot
 from headway.store.rows import HistoryRow, InstanceRow, Key, MessageRow
-from headway.testing.simulate.acts import acts_of
-from headway.testing.simulate.passages import Charts
+from headway.testing.simulate.acts import Charts, acts_of
 
 
 class Families:

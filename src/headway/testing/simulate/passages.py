@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 
@@ -10,11 +10,10 @@ from headway.statechart.chart import Chart
 from headway.statechart.model import Upgrade
 from headway.statechart.snapshot import Snapshot, Timer
 from headway.store.rows import HistoryRow, Key
-from headway.testing.simulate.acts import UNDO, UPGRADE
+from headway.testing.simulate.acts import UNDO, UPGRADE, Charts
 
 KEPT = ("states", "context", "timers", "asks", "counters", "votes", "acted", "memory", "since")
 """What an instance has again after an undo; attempts only ever count on."""
-Charts = Mapping[tuple[str, int], Chart]
 
 
 class Customs:

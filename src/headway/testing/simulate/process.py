@@ -18,7 +18,7 @@ from headway.outbox.instances import InstanceDestination
 from headway.outbox.relay import Relay
 from headway.statechart.chart import Chart, Charted
 from headway.statechart.explore.events import error_codes
-from headway.testing.simulate.database import Link
+from headway.testing.simulate.database import UnreliableStore
 from headway.testing.simulate.loop import Loop, context_of
 from headway.testing.simulate.receivers import Recorded
 from headway.testing.simulate.witness import Witness
@@ -146,7 +146,7 @@ class Parts(NamedTuple):
 class Process(Node):
     """A node that reaches the database by a link; leases are short, so that losing them takes no time."""
 
-    def __init__(self, name: str, link: Link, charts: Sequence[Charted], parts: Parts) -> None:
+    def __init__(self, name: str, link: UnreliableStore, charts: Sequence[Charted], parts: Parts) -> None:
         super().__init__(link, charts, facts=parts.facts, name=name, retention=parts.retention)
         self.name, self.link, self._loop = name, link, parts.loop
         self.worker = Worker(

@@ -10,8 +10,7 @@ from typing import Any
 
 from headway.engine.facts import Given
 from headway.statechart.chart import Charted
-from headway.testing.simulate.charts import CHARTS
-from headway.testing.simulate.newer import NEWER
+from headway.testing.simulate.charts import CHARTS, NEWER
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.world import World
 from headway.worker.handlers import Handlers

@@ -11,7 +11,7 @@ from typing import Any
 from headway.engine.facts import Given
 from headway.statechart.chart import Chart, Charted, all_actions, chart_of
 from headway.statechart.model import Spawn
-from headway.testing.simulate.clients import Choices
+from headway.testing.simulate.clients import ClientChoices
 from headway.worker.handlers import Handlers
 
 
@@ -68,10 +68,10 @@ class Scenario:
         return {chart.name: known[chart.name] for chart in self.first if chart.version < known[chart.name]}
 
     @cached_property
-    def choices(self) -> dict[tuple[str, int], Choices]:
+    def choices(self) -> dict[tuple[str, int], ClientChoices]:
         """What clients could do, by chart: made once, for it costs more than a small world."""
         return {
-            (chart.name, chart.version): Choices(chart, self.payloads, self.context)
+            (chart.name, chart.version): ClientChoices(chart, self.payloads, self.context)
             for chart in self.compiled
         }
 

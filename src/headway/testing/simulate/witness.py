@@ -40,7 +40,7 @@ class Trace:
         return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
 
-class Run(NamedTuple):
+class HandlerRun(NamedTuple):
     """A handler that runs, in a process, until when by its worker's own clock."""
 
     process: str
@@ -63,7 +63,7 @@ class Witness:
         """Whether a lease is as long for its worker as for the database."""
         self.begun_anew: set[Key] = set()
         """Work that an upgrade has begun anew: who did it before learns so by the next heartbeat."""
-        self.runs: list[Run] = []
+        self.runs: list[HandlerRun] = []
         self.claimed: dict[Attempt, str] = {}
         self.receipts: list[tuple[Key, Receipt]] = []
         self.cancelled: dict[tuple[Key, int], None] = {}
@@ -159,16 +159,16 @@ class Witness:
         for row in rows:
             self.claimed[row.tenant, row.id, row.attempt] = row.worker or ""
 
-    def begins(self, work: Work, monotonic: Callable[[], float]) -> Run:
+    def begins(self, work: Work, monotonic: Callable[[], float]) -> HandlerRun:
         """A handler begins."""
         running, held = work._running, work._parts.attempts.held  # noqa: SLF001 - a witness sees everything
         holds = lambda: held.get(running.key) is running and not running.ending  # noqa: E731 - short
-        run = Run(PROCESS.get(), running.ref.key, running, monotonic, holds)
+        run = HandlerRun(PROCESS.get(), running.ref.key, running, monotonic, holds)
         self.runs.append(run)
         self.looks(run)
         return run
 
-    def looks(self, run: Run) -> None:
+    def looks(self, run: HandlerRun) -> None:
         """Nobody else who does the same work may be sure to have its lease."""
         if not self.clocks_agree or run.attempt[:2] in self.begun_anew or not run.believes():
             return
@@ -179,7 +179,7 @@ class Witness:
                     f" (attempts {run.attempt[2]} and {other.attempt[2]})"
                 )
 
-    def ends(self, run: Run) -> None:
+    def ends(self, run: HandlerRun) -> None:
         """A handler has ended."""
         self.runs.remove(run)
 

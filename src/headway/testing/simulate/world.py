@@ -19,10 +19,9 @@ from headway.statechart.chart import Chart
 from headway.store.rows import Key, TimerRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
-from headway.testing.simulate.chaos import Chaos
-from headway.testing.simulate.clients import Choices, Client, names
-from headway.testing.simulate.database import DatabaseClock, Link, Weather
-from headway.testing.simulate.deploy import Deploy
+from headway.testing.simulate.chaos import Chaos, Deploy
+from headway.testing.simulate.clients import Client, ClientChoices, names
+from headway.testing.simulate.database import DatabaseClock, UnreliableStore, Weather
 from headway.testing.simulate.ending import Ending
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
 from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, Fortune, Parts, Process, watched
@@ -122,7 +121,7 @@ class World:
         while self.processes.get(number) is None:
             self._lives += 1
             name = f"p{number}.{self._lives}"
-            link = Link(self.tables, self.clock, self.loop, self.weather)
+            link = UnreliableStore(self.tables, self.clock, self.loop, self.weather)
             process = Process(name, link, self._known_by(number), self._parts)
             self._claims_seen(process)
             self.trace.note(name, "begins")
@@ -196,7 +195,7 @@ class World:
         spawned = self.scenario.spawned
         return [chart for chart in self.scenario.first if chart.name not in spawned]
 
-    async def _act(self, client: Client, key: Key, choice: Choices, random: Random) -> None:
+    async def _act(self, client: Client, key: Key, choice: ClientChoices, random: Random) -> None:
         """Do something with an instance, or with one of its children."""
         request_id = client.request_id()
         family = [
