@@ -6,6 +6,7 @@ load: 0.83 without it, 0.87 with it, in separate runs whose rounds differ by mor
 
 from __future__ import annotations
 
+import asyncio
 from http import HTTPStatus
 from typing import Any
 
@@ -23,13 +24,22 @@ LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() f
 class Exchange:
     """A request that the connection answers itself, in the place of uvicorn's cycle."""
 
-    __slots__ = ("body", "call", "disconnected", "keep_alive", "more_body", "response_complete", "route")
+    __slots__ = (
+        "_is_read",
+        "body",
+        "call",
+        "disconnected",
+        "keep_alive",
+        "more_body",
+        "response_complete",
+        "route",
+    )
 
     def __init__(self, front: Front, scope: dict[str, Any], *, keep_alive: bool) -> None:
         self.call = Call(front.served, scope, self._receive)
         self.route: Route | None = front.find(self.call)
         self.body, self.more_body, self.keep_alive = b"", True, keep_alive
-        self.disconnected = self.response_complete = False
+        self.disconnected = self.response_complete = self._is_read = False
 
     @property
     def message_event(self) -> Exchange:
@@ -40,6 +50,10 @@ class Exchange:
         """Nobody waits."""
 
     async def _receive(self) -> Message:
+        """The body, once; then nothing, until whoever waits for more is cancelled."""
+        if self._is_read:
+            await asyncio.get_running_loop().create_future()
+        self._is_read = True
         return {"type": "http.request", "body": bytes(self.body), "more_body": False}
 
 
