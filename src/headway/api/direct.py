@@ -13,8 +13,8 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Message
 
-from headway.api.call import Call
-from headway.api.connections import Connection
+from headway.api.call import HttpCall
+from headway.api.connections import HttpConnection
 from headway.api.route import Front, Route, whole
 
 LARGEST_DIRECT = 65_536
@@ -36,7 +36,7 @@ class Exchange:
     )
 
     def __init__(self, front: Front, scope: dict[str, Any], *, keep_alive: bool) -> None:
-        self.call = Call(front.served, scope, self._receive)
+        self.call = HttpCall(front.served, scope, self._receive)
         self.route: Route | None = front.find(self.call)
         self.body, self.more_body, self.keep_alive = b"", True, keep_alive
         self.disconnected = self.response_complete = self._is_read = False
@@ -57,7 +57,7 @@ class Exchange:
         return {"type": "http.request", "body": bytes(self.body), "more_body": False}
 
 
-class DirectConnection(Connection):
+class DirectConnection(HttpConnection):
     """A connection that calls direct routes itself: one task and one write for each request.
 
     A small POST is answered here; any other request goes through ASGI, to the same route. It stands in for
