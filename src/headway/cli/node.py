@@ -103,7 +103,7 @@ def node_of(
         raise CommandError(str(error)) from error
     node.routers, node.meters = lifecycle.routers, lifecycle.meters
     if node.worker is None and ServicePart.worker in parts:
-        node.engine.has_hands_for = lambda _queue, _handler: False
+        node.engine.handles_here = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
     return node

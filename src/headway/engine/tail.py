@@ -197,7 +197,7 @@ class Tail(WatchingService):
         if not there:
             self._joined.pop(follower.place, None)
 
-    def let_go(self, follower: Follower) -> None:
+    def detach(self, follower: Follower) -> None:
         """Somebody follows no more."""
         self.leave(follower)
         self._attending.discard(follower)
@@ -240,7 +240,7 @@ class Follower:
         if not self._waiting:
             self._reached = self.cursor
         self._has_joined, self._is_closed = False, True
-        self._tail.let_go(self)
+        self._tail.detach(self)
         self.nudge()
 
     def nudge(self) -> None:
