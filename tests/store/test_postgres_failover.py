@@ -1,6 +1,7 @@
 """A failover of PostgreSQL: a standby takes the place of the primary, and nodes follow."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -17,7 +18,7 @@ from tests.store.contract.acts import KEY, counted, writing
 from tests.store.contract.place import instance
 from tests.store.postgres_clients import opened, someone
 from tests.store.postgres_server import PostgresServer, Standby
-from tests.store.test_postgres_messages import Proxy
+from tests.store.test_postgres_messages import SOCKET, Proxy
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-9", "ENG-10", "ENG-17")
 FOLLOWING = "SELECT count(*) FROM pg_stat_replication WHERE sync_state = 'sync'"
@@ -116,6 +117,22 @@ async def test_a_connection_that_does_not_answer_is_replaced(
             row = await store.instances.get(KEY)
             assert row
             assert row.snapshot == str(number)
+
+
+async def test_a_server_that_takes_connections_and_never_answers_is_soon_given_up(
+    postgres_address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call does not try again when it has waited for as long as connecting may take."""
+    for module in ("connection", "database"):
+        monkeypatch.setattr(f"headway.store.postgres.{module}.PATIENCE", 0.05)
+    came: list[asyncio.StreamWriter] = []
+    silent = await asyncio.start_unix_server(lambda _reader, writer: came.append(writer), tmp_path / SOCKET)
+    store = PostgresStore(re.sub(r"host=[^&]+", f"host={tmp_path}", postgres_address))
+    with pytest.raises(StoreUnavailableError, match="nothing was changed"):
+        await store.open()
+    assert len(came) == 1
+    came[0].close()
+    silent.close()
 
 
 async def demote(store: PostgresStore) -> None:
