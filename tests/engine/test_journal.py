@@ -20,6 +20,7 @@ from headway.store.port import Store
 from headway.store.rows import HistoryRow
 from headway.store.sqlite import instances as sqlite_instances
 from headway.testing import FakeClock, Harness
+from tests.refusals import answer_to
 
 pytestmark = pytest.mark.mission("ENG-7")
 
@@ -333,7 +334,7 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
 
 async def moved_on(harness: Harness) -> None:
     """A claim goes to and fro."""
-    if isinstance(await harness.tenant.send("c", Claim.submit()), Refusal):
+    if isinstance(await answer_to(harness.tenant.send("c", Claim.submit())), Refusal):
         (await harness.tenant.send("c", Claim.back(FAIR, by=ANN))).unwrap()
 
 

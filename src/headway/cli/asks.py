@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.calls import actor, data_of, tell_answer, with_tenant
 from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
 from headway.cli.settings import (
     App,
@@ -74,12 +74,11 @@ def answer(
     """Answer an ask. Exit code 1: the answer was refused, and nothing changed."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     given = data_of(data, "--data")
-    told = with_tenant(
+    tell_answer(
         settings,
         lambda here: here.answer(ask, with_, given, by=actor(by, role), reason=reason, request_id=request_id),
-        charts=True,
+        json=json,
     )
-    tell(told, json=json)
 
 
 def link(

@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.calls import actor, data_of, tell_answer, with_tenant
 from headway.cli.lifecycles import apps_of
 from headway.cli.output import as_json, out, show_table, table_of, when, write
 from headway.cli.settings import (
@@ -139,12 +139,12 @@ def create(
     """Create an instance. Exit code 1: the chart refused it."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     begun = data_of(context, "--context")
-    answer = with_tenant(
+    tell_answer(
         settings,
         lambda here: here.create(chart, instance, begun, by=actor(by, role), request_id=request_id),
         chart=chart,
+        json=json,
     )
-    tell(answer, json=json)
 
 
 def send(
@@ -165,8 +165,7 @@ def send(
     """Send an event to an instance. Exit code 1: it was refused, and nothing changed."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
     sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
-    answer = with_tenant(settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True)
-    tell(answer, json=json)
+    tell_answer(settings, lambda here: here.send(instance, sent, request_id=request_id), json=json)
 
 
 def cancel(
@@ -184,12 +183,11 @@ def cancel(
 ) -> None:
     """Cancel an instance and its children, as its chart says. Exit code 1: it was refused."""
     settings = settings_of(config, tenant=tenant, database=database, app=app)
-    answer = with_tenant(
+    tell_answer(
         settings,
         lambda here: here.cancel(instance, by=actor(by, role), reason=reason, request_id=request_id),
-        charts=True,
+        json=json,
     )
-    tell(answer, json=json)
 
 
 def why(
