@@ -80,11 +80,13 @@ def test_without_traffic_nothing_moves_by_itself(folder: Path, headway: Headway)
 
 def test_git_sees_nothing_of_its_folder(folder: Path) -> None:
     """In a checkout, the data of the demo are not offered for a commit."""
-    subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
+    git = shutil.which("git")
+    assert git
+    subprocess.run([git, "init", "-q"], cwd=folder, check=True)
     with Running("demo", "--no-traffic", "--port", "0", folder=folder) as demo:
         demo.ready()
-        seen = subprocess.run(["git", "status", "--porcelain"], cwd=folder, capture_output=True, text=True)
-        assert (seen.stdout, (folder / "headway-demo/headway.db").exists()) == ("", True)
+        seen = subprocess.check_output([git, "status", "--porcelain"], cwd=folder, text=True)
+        assert (seen, (folder / "headway-demo/headway.db").exists()) == ("", True)
         assert demo.end() == 0
 
 
