@@ -18,6 +18,7 @@ from headway.cli.db import db
 from headway.cli.demo import demo
 from headway.cli.doctor import doctor
 from headway.cli.explorer.command import explore
+from headway.cli.init import init
 from headway.cli.instances import cancel, create, instances, send, why
 from headway.cli.keys import keys
 from headway.cli.operations import bulk, letters
@@ -64,7 +65,14 @@ def options(
 
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Run it": {"demo": demo, "serve": serve, "worker": worker, "config": config, "doctor": doctor},
+    "Run it": {
+        "init": init,
+        "demo": demo,
+        "serve": serve,
+        "worker": worker,
+        "config": config,
+        "doctor": doctor,
+    },
     "Instances": {
         "instances": instances,
         "create": create,
