@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import timedelta
 from functools import cached_property, partial
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, params
@@ -28,12 +28,14 @@ from headway.api.parameters import Needs
 from headway.api.problems import FAILURES, Problem, lacks_scope, problem_of
 from headway.codec import decode, is_struct
 from headway.engine.orders import DAY, HOUR
-from headway.engine.requests import RepeatedError, noting_replays, store_answer
+from headway.engine.requests import RepeatedError, Replay, store_answer
 from headway.errors import InputError, RequestReusedError
 
 CREATED, LOWEST_ERROR = 201, 400
 NUL = "\x00"
 MISSING = inspect.Parameter.empty
+Segments = Callable[[Sequence[str]], object]
+"""Takes segments out of a path."""
 STREAMS = (StreamingResponse, FileResponse)
 
 
@@ -108,9 +110,8 @@ class Parameters:
 
     async def values(self, call: Call) -> dict[str, Any]:
         """The arguments of the function, without its body; raises Problem 404 and 422."""
-        values, errors = {}, []
-        for name, take in self.taken.items():
-            values[name] = take(call)
+        values = {name: take(call) for name, take in self.taken.items()}
+        errors = []
         for name, (place, alias, validate, default, is_list) in self.inputs.items():
             source = SOURCES[place](call)
             text = source.getlist(alias) or None if is_list else source.get(alias)
@@ -168,7 +169,9 @@ class Parameters:
 
 
 def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that has the hints: an object that can be called has them in its method."""
+    """The function that has the hints: that of a class is its constructor, that of an object its method."""
+    if isinstance(function, type):
+        return cast("Callable[..., Any]", function.__init__)  # type: ignore[misc]  # the class calls it
     return function if inspect.isroutine(function) else type(function).__call__
 
 
@@ -309,7 +312,7 @@ class Route(APIRoute):
     async def _send(self, call: Call, key: str) -> Response:
         """Call the engine, which has the key; mark the answer if it was stored before."""
         call.request_id = REQUEST_ID + key
-        with noting_replays() as replay:
+        with Replay() as replay:
             try:
                 response = await self._run(call)
             except Exception as error:  # noqa: BLE001 - as above
@@ -391,20 +394,23 @@ class Front:
         await serve(scope, receive, send)
 
     @cached_property
-    def routes(self) -> Mapping[str, Mapping[int, Mapping[tuple[int, ...], Mapping[tuple[str, ...], Route]]]]:
-        """The routes by method, length of the path, places of the parameters, and segments of the path."""
-        table: dict[str, dict[int, dict[tuple[int, ...], dict[tuple[str, ...], Route]]]] = {}
+    def routes(self) -> Mapping[tuple[str, int], Sequence[tuple[Segments, Mapping[object, Route]]]]:
+        """The routes by method and length of the path, and by the segments that are no parameters."""
+        table: dict[tuple[str, int], dict[tuple[int, ...], dict[object, Route]]] = {}
         for context in iter_route_contexts(self.app.routes):
             if not isinstance(context.original_route, Route):
                 continue
             route = context.original_route.bound(context)
             path = route.path.split("/")
-            mask = tuple(place for _, place in route.places)
-            fixed = tuple("{}" if place in mask else each for place, each in enumerate(path))
+            parameters = {place for _, place in route.places}
+            fixed = tuple(place for place in range(len(path)) if place not in parameters)
             for method in context.methods or ():
-                masks = table.setdefault(method, {}).setdefault(len(path), {})
-                masks.setdefault(mask, {}).setdefault(fixed, route)
-        return table
+                by_places = table.setdefault((method, len(path)), {})
+                by_places.setdefault(fixed, {}).setdefault(itemgetter(*fixed)(path), route)
+        return {
+            key: [(itemgetter(*fixed), routes) for fixed, routes in by_places.items()]
+            for key, by_places in table.items()
+        }
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self.app
@@ -419,13 +425,10 @@ class Front:
     def find(self, call: Call) -> Route | None:
         """The route of a call, which gets the names in its path."""
         segments = call.path.split("/")
-        for mask, routes in self.routes.get(call.method, {}).get(len(segments), {}).items():
-            fixed = segments.copy()
-            for place in mask:
-                fixed[place] = "{}"
-            if (route := routes.get(tuple(fixed))) is not None:
-                for name, place in route.places:
-                    call.names[name] = segments[place]
+        for fixed, routes in self.routes.get((call.method, len(segments)), ()):
+            route = routes.get(fixed(segments))
+            if route is not None:
+                call.names = {name: segments[place] for name, place in route.places}
                 return route if all(call.names.values()) else None
         return None
 
