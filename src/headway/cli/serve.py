@@ -39,6 +39,18 @@ Lifecycles = Annotated[
     list[str] | None,
     typer.Option("--lifecycle", help="A registered lifecycle to run; may be given several times."),
 ]
+Dev = Annotated[
+    bool,
+    typer.Option(
+        "--dev",
+        help="For development: restart when a source file changes, and let charts change under their"
+        " version.",
+    ),
+]
+DevRemote = Annotated[
+    bool,
+    typer.Option("--dev-remote", help="Allow --dev with a host or a database that is not on this machine."),
+]
 
 
 def serve(
@@ -50,20 +62,8 @@ def serve(
     app: App = None,
     lifecycle: Lifecycles = None,
     config: Config = None,
-    dev: Annotated[
-        bool,
-        typer.Option(
-            "--dev",
-            help="For development: restart when a source file changes, and let charts change under their"
-            " version.",
-        ),
-    ] = False,
-    dev_remote: Annotated[
-        bool,
-        typer.Option(
-            "--dev-remote", help="Allow --dev with a host or a database that is not on this machine."
-        ),
-    ] = False,
+    dev: Dev = False,
+    dev_remote: DevRemote = False,
 ) -> None:
     """Run the service: HTTP API, worker, relays and timers, in one process or each on its own."""
     load = partial(
