@@ -327,7 +327,7 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
             audited = Meanwhile(harness.node.engine.store, moment, partial(happens, harness))
             assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
             for event in (Claim.submit(), Claim.approve(FAIR, by=ANN)):
-                await harness.tenant.send("c", event)
+                await answer_to(harness.tenant.send("c", event))
             clock.advance("1d")
             await pruned(harness)
         assert audited.reads < MOST_READS
@@ -357,7 +357,7 @@ async def test_what_happens_all_the_while_is_no_flaw(
             audited = Meanwhile(store, moment, partial(happens, harness), once=False)
             assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
             for event in (Claim.submit(), Claim.approve(FAIR, by=ANN)):
-                await harness.tenant.send("c", event)
+                await answer_to(harness.tenant.send("c", event))
             clock.advance("1d")
             await pruned(harness)
 
