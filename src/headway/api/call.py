@@ -1,4 +1,4 @@
-"""`Call`: one request as it came, and `Reply`: the answer as it is sent."""
+"""`HttpCall`: one request as it came, and `Reply`: the answer as it is sent."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Served(NamedTuple):
     most_bytes: int
 
 
-class Call:
+class HttpCall:
     """One request: what came, and who calls.
 
     `names` are the parameters of its path, as they were sent; `is_whole` says that `body` is there already.

@@ -13,15 +13,15 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Message
 
-from headway.api.call import Call, Reply
-from headway.api.connections import Connection
+from headway.api.call import HttpCall, Reply
+from headway.api.connections import HttpConnection
 from headway.api.route import Front, Route, whole
 
 LARGEST_DIRECT = 65_536
 LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class DirectCall(Call):
+class DirectCall(HttpCall):
     """A call that the connection answers itself; it has what uvicorn needs of its cycle."""
 
     __slots__ = ("disconnected", "keep_alive", "more_body", "response_complete", "route")
@@ -47,7 +47,7 @@ class DirectCall(Call):
         raise AssertionError
 
 
-class DirectConnection(Connection):
+class DirectConnection(HttpConnection):
     """A connection that calls direct routes itself: one task and one write for each request.
 
     A small POST is answered here; any other request goes through ASGI, to the same route. It stands in for

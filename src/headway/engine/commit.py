@@ -410,7 +410,7 @@ def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
     )
 
 
-def _message(commit: Commit, effect: effects.Message) -> None:
+def _message(commit: Commit, effect: effects.PublishMessage) -> None:
     _publish(commit, effect.id, effect.kind, effect.name, data=effect.data)
 
 
@@ -463,7 +463,7 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.RenewedAsk: _renew_ask,
     effects.ChangedAsk: _change_ask,
     effects.ClosedAsk: _close_ask,
-    effects.Message: _message,
+    effects.PublishMessage: _message,
     effects.RemindAsk: _remind,
     effects.EscalateAsk: _escalate,
     effects.WriteLog: _log,
