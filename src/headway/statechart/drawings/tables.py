@@ -48,7 +48,7 @@ def _state(node: StateNode) -> Sequence[str]:
 def _waits_for(state: model.State) -> str:
     if state.waits_for or state.where is not None:
         return state.waits_for or f"{state.where}"
-    asked = f"an answer from {labels.asked(state.ask.roles)}" if state.ask else ""
+    asked = f"an answer from {labels.spelled(state.ask.roles)}" if state.ask else ""
     return asked or ("work" if state.run else "")
 
 
