@@ -56,6 +56,70 @@ class Misspelt(Statechart):
     expire = asked.after("7d").to(refused)
 
 
+class Sent(Statechart, owner="{creator}"):
+    """Is ended by who sent it on, by nobody before: on each path there is somebody."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    end = checked.to(done, by="{go.by}")
+    skip = begun.to(done, by="boss")
+    call_off = any_live.to(done, by="{go.by}")
+    expire = any_live.after("7d").to(done)
+
+
+class Unsent(Statechart):
+    """Is ended by who sent it on, which is nobody after a short cut."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    skip = begun.to(checked, by="boss")
+    end = checked.to(done, by="{go.by}")
+    expire = checked.after("7d").to(done)
+
+
+class NeverSent(Statechart):
+    """Is for the sender of an event that comes only afterwards, or a clerk."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    end = begun.to(checked, by=("{late.by}", "clerk"))
+    late = checked.to(done, by="manager")
+    expire = any_live.after("7d").to(done)
+
+
+class Myself(Statechart, owner="{creator}"):
+    """The owner is the creator: one person, who cannot be somebody else."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="{creator}")
+    end = checked.to(done, by="{owner}", distinct_from="go")
+
+
+class OneOwner(Statechart, owner="{creator}"):
+    """Needs the votes of two owners."""
+
+    begun = State(initial=True)
+    done = Final()
+    end = begun.to(done, by="{owner}", quorum=2)
+
+
+class Senders(Statechart):
+    """Is for who sent it on, and for somebody else."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    end = checked.to(done, by="{go.by}", distinct_from="go")
+
+
 class Foreign(Statechart, staff={"manager": 3}):
     """Has a role that its staff does not have."""
 
@@ -751,6 +815,11 @@ CASES = [
     Case("duty-deadlock", SmallBoard, "approve", (), Board),
     Case("duty-deadlock", Alone, "approve", ("submit by manager",), Board),
     Case("duty-deadlock", Uncounted, "approve", ("submit by manager",), Board, "warning"),
+    Case("nobody-named", Unsent, "end", ("skip by boss",), Sent, "warning"),
+    Case("nobody-named", NeverSent, "end", (), Sent),
+    Case("duty-deadlock", Myself, "end", ("go by system",), Sent),
+    Case("duty-deadlock", OneOwner, "end", (), Sent),
+    Case("duty-deadlock", Senders, "end", ("go by clerk",), Sent),
     Case("duty-deadlock", OnlyAgents, "approve", (), Board),
     Case("computed-gap", Gap, "stop", ("stop",), Total),
     Case("computed-overlap", Overlap, "stopped", ("finish", "stop"), Exclusive),

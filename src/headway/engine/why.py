@@ -60,6 +60,10 @@ class Explanation(Value):
         """Whether nothing can move it."""
         return self.why.stuck
 
+    def without_operations(self) -> Explanation:
+        """The chart's reasons alone, for those who are no operators and may not know of the children."""
+        return Explanation(self.why)
+
     def __str__(self) -> str:
         """What a person wants to read first."""
         lines = [str(self.why), *map(str, self.work)]

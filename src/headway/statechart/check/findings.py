@@ -28,6 +28,7 @@ MEANINGS: dict[str, str] = {
     "invariant-violated": "a promise of the chart can be broken",
     "missing-handler": "no handler is registered for the work of a state",
     "no-final": "the life has no end",
+    "nobody-named": "an event or an ask is for the sender of an event that was not sent before",
     "unbounded-retry": "something is tried again for ever, and nobody is asked",
     "unknown-role": "a role that nobody has, or that is spelt almost like another one",
     "unreachable-state": "a state cannot be reached",
