@@ -18,7 +18,7 @@ SHARED = [
     kind for kind in vars(answers).values() if inspect.isclass(kind) and kind.__module__ == answers.__name__
 ]
 OWN = {"ServiceAnswer", "AnswerPage", "ChartStates"}
-CALLS = {name for name in vars(Verbs) if not name.startswith("_")}
+CALLS = {name for name in dir(Verbs) if not name.startswith("_")}
 
 
 def fields(kind: Any) -> set[str]:

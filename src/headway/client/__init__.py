@@ -8,8 +8,10 @@ from headway.client.answers import (
     InstanceSummary,
     Line,
     NewLink,
+    Sign,
     Standing,
     Why,
+    Work,
 )
 from headway.client.client import Client
 from headway.client.events import LiveEvent, LiveGap, LiveMessage, LiveTransition
@@ -28,7 +30,9 @@ __all__ = [
     "LiveMessage",
     "LiveTransition",
     "NewLink",
+    "Sign",
     "Standing",
     "SyncClient",
     "Why",
+    "Work",
 ]

@@ -97,6 +97,12 @@ class Client:
     delegate = one(Verbs.delegate)
     answer = one(Verbs.answer)
     link = one(Verbs.link)
+    claim_work = one(Verbs.claim_work)
+    heartbeat_work = one(Verbs.heartbeat_work)
+    checkpoint_work = one(Verbs.checkpoint_work)
+    complete_work = one(Verbs.complete_work)
+    fail_work = one(Verbs.fail_work)
+    release_work = one(Verbs.release_work)
 
     async def close(self) -> None:
         """Close the connections."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any
 
-from headway.client.actions import HttpReply, HttpRequest, Item, Items, Now, Pause, Steps
+from headway.client.actions import HttpRequest, Items, Now, Pause, Steps
 from headway.client.answers import (
     AllowedEvent,
     AnswerPage,
@@ -22,23 +20,17 @@ from headway.client.answers import (
     Why,
 )
 from headway.client.events import LiveEvent, followed
-from headway.client.retries import answered
+from headway.client.requests import PER_PAGE, given, quoted, target
+from headway.client.work import WorkVerbs
 from headway.clock import backoff
-from headway.codec import as_json, decode, encode
-from headway.errors import ClientError, ForbiddenError, InputError, NotFoundError
+from headway.errors import ForbiddenError, InputError, NotFoundError
 
-T = TypeVar("T")
-PER_PAGE = 100
 FIRST_LOOK, LONGEST_LOOK = 0.05, 1.0
 """`until` looks after these seconds: first, and at the longest."""
-UNADDRESSABLE = frozenset({"", ".", ".."})
 
 
-class Verbs:
+class Verbs(WorkVerbs):
     """The calls, as steps for a driver. Each raises ClientError, and InputError for what cannot be sent."""
-
-    def __init__(self, retries: int) -> None:
-        self._retries = retries
 
     # Instances.
 
@@ -51,7 +43,7 @@ class Verbs:
         request_id: str | None = None,
     ) -> Steps[Standing]:
         """Create an instance of the newest version of a chart; without a name it gets one."""
-        body = {"chart": chart, "id": instance, "context": context}
+        body = given(chart=chart, id=instance, context=context)
         return self._post(Standing, "/v1/instances", body, request_id=request_id)
 
     def send(
@@ -66,7 +58,7 @@ class Verbs:
     ) -> Steps[Standing]:
         """Send an event; raises EventRefusedError, and CallConflictError if it is not at `expected_seq`."""
         path = f"{_instance(instance)}/events"
-        body = {"event": event, "data": data, "reason": reason}
+        body = given(event=event, data=data, reason=reason)
         return self._post(Standing, path, body, request_id=request_id, expected_seq=expected_seq)
 
     def cancel(
@@ -80,7 +72,7 @@ class Verbs:
         """Cancel an instance and its children, by the event that its chart names; raises as `send` does."""
         path = f"{_instance(instance)}/cancel"
         return self._post(
-            Standing, path, {"reason": reason}, request_id=request_id, expected_seq=expected_seq
+            Standing, path, given(reason=reason), request_id=request_id, expected_seq=expected_seq
         )
 
     def get(self, instance: str) -> Steps[Instance]:
@@ -151,7 +143,7 @@ class Verbs:
         After a lost connection it goes on where it was, without a gap or a repeat.
         """
         wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
-        request = HttpRequest("GET", _target("/v1/events", wanted), stream=True)
+        request = HttpRequest("GET", target("/v1/events", wanted), stream=True)
         return followed(request, after, self._retries)
 
     # Asks.
@@ -166,7 +158,7 @@ class Verbs:
 
     def claim(self, ask: str, *, lasts: str | None = None, request_id: str | None = None) -> Steps[Standing]:
         """Claim an ask: nobody else can answer it until it is released or the claim expires (after "15m")."""
-        return self._post(Standing, f"{_ask(ask)}/claim", {"lasts": lasts}, request_id=request_id)
+        return self._post(Standing, f"{_ask(ask)}/claim", given(lasts=lasts), request_id=request_id)
 
     def release(self, ask: str, *, request_id: str | None = None) -> Steps[Standing]:
         """Give back an ask that the caller has claimed, or that was delegated to the caller."""
@@ -186,7 +178,7 @@ class Verbs:
         request_id: str | None = None,
     ) -> Steps[Standing]:
         """Answer an ask by one of its answers; raises as `send` does."""
-        body = {"answer": answer, "data": data, "reason": reason}
+        body = given(answer=answer, data=data, reason=reason)
         return self._post(Standing, f"{_ask(ask)}/answer", body, request_id=request_id)
 
     def link(
@@ -199,50 +191,13 @@ class Verbs:
         request_id: str | None = None,
     ) -> Steps[NewLink]:
         """A signed token by which one person answers one ask once, without login. Needs the scope `admin`."""
-        body = {"person": person, "roles": [*roles], "lasts": lasts}
+        body = given(person=person, roles=[*roles], lasts=lasts)
         return self._post(NewLink, f"{_ask(ask)}/link", body, request_id=request_id)
-
-    # How all of them ask.
-
-    def _get(self, kind: type[T], path: str, query: Mapping[str, Any] | None = None) -> Steps[T]:
-        reply = yield from answered(HttpRequest("GET", _target(path, query or {})), self._retries)
-        return _read(kind, reply)
-
-    def _post(
-        self,
-        kind: type[T],
-        path: str,
-        body: Mapping[str, Any] | None,
-        *,
-        request_id: str | None,
-        expected_seq: int | None = None,
-        wait: float = 0.0,
-    ) -> Steps[T]:
-        request = HttpRequest(
-            "POST",
-            path,
-            None if body is None else encode(as_json(_given(body))),
-            key=secrets.token_urlsafe(18) if request_id is None else request_id,
-            headers={} if expected_seq is None else {"if-match": f'"{expected_seq}"'},
-            wait=wait,
-        )
-        reply = yield from answered(request, self._retries)
-        return _read(kind, reply, request)
-
-    def _pages(self, kind: type[T], path: str, query: Mapping[str, Any]) -> Items[T]:
-        cursor: str | None = None
-        while True:
-            page = yield from self._get(AnswerPage[kind], path, {**query, "cursor": cursor})  # type: ignore[valid-type]
-            for item in page.items:
-                yield Item(item)
-            if page.next is None:
-                return
-            cursor = page.next
 
     def _check_states(self, found: Instance, states: Sequence[str]) -> Steps[None]:
         """Raises InputError for a state that the chart does not have: the wait would have no end."""
         try:
-            chart = yield from self._get(ChartStates, f"/v1/charts/{_quoted(found.chart)}")
+            chart = yield from self._get(ChartStates, f"/v1/charts/{quoted(found.chart)}")
         except (ForbiddenError, NotFoundError):
             return  # the credential reads no charts
         known = {state["id"] for state in chart.states}
@@ -252,36 +207,8 @@ class Verbs:
 
 
 def _instance(name: str) -> str:
-    return f"/v1/instances/{_quoted(name)}"
+    return f"/v1/instances/{quoted(name)}"
 
 
 def _ask(name: str) -> str:
-    return f"/v1/asks/{_quoted(name)}"
-
-
-def _quoted(name: str) -> str:
-    """A name as a part of a path; raises InputError for one that would be another path."""
-    if name in UNADDRESSABLE:
-        raise InputError(f"no instance, chart, ask or work is called {name!r}")
-    return quote(name, safe="")
-
-
-def _target(path: str, query: Mapping[str, Any]) -> str:
-    """A path with its query; booleans as JSON has them."""
-    given = _given(query).items()
-    texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in given}
-    return f"{path}?{urlencode(texts)}" if texts else path
-
-
-def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def _read(kind: type[T], reply: HttpReply, request: HttpRequest | None = None) -> T:
-    """The answer as a value; raises ClientError for what is none of Headway's."""
-    try:
-        return decode(kind, reply.body)
-    except InputError as error:
-        key = None if request is None else request.key
-        text = f"the answer is not that of a Headway service, is the URL right? ({error})"
-        raise ClientError(text, request_id=key, maybe_committed=key is not None) from error
+    return f"/v1/asks/{quoted(name)}"
