@@ -10,8 +10,8 @@ from headway.client.answers import (
     NewLink,
     Sign,
     Standing,
-    Why,
-    Work,
+    WhyShown,
+    WorkShown,
 )
 from headway.client.client import Client
 from headway.client.events import LiveEvent, LiveGap, LiveMessage, LiveTransition
@@ -33,6 +33,6 @@ __all__ = [
     "Sign",
     "Standing",
     "SyncClient",
-    "Why",
-    "Work",
+    "WhyShown",
+    "WorkShown",
 ]

@@ -86,7 +86,7 @@ class Line(ServiceAnswer):
     hash: str
 
 
-class Why(ServiceAnswer):
+class WhyShown(ServiceAnswer):
     """Why an instance stands where it stands; `text` is for people."""
 
     text: str
@@ -137,7 +137,7 @@ class NewLink(ServiceAnswer):
     token: str
 
 
-class Work(ServiceAnswer):
+class WorkShown(ServiceAnswer):
     """An attempt at the work of a state, leased to a worker."""
 
     id: str

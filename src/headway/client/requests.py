@@ -18,7 +18,7 @@ PER_PAGE = 100
 UNADDRESSABLE = frozenset({"", ".", ".."})
 
 
-class Requests:
+class RepeatedRequests:
     """Requests that are repeated `retries` times at most."""
 
     def __init__(self, retries: int) -> None:

@@ -17,7 +17,7 @@ from headway.client.answers import (
     Line,
     NewLink,
     Standing,
-    Why,
+    WhyShown,
 )
 from headway.client.events import LiveEvent, followed
 from headway.client.requests import PER_PAGE, given, quoted, target
@@ -120,9 +120,9 @@ class Verbs(WorkVerbs):
         """What has happened to an instance, the oldest first."""
         return self._pages(Line, f"{_instance(instance)}/history", {"limit": per_page})
 
-    def why(self, instance: str) -> Steps[Why]:
+    def why(self, instance: str) -> Steps[WhyShown]:
         """What an instance waits for, who or what could move it, and what stands in the way."""
-        return self._get(Why, f"{_instance(instance)}/why")
+        return self._get(WhyShown, f"{_instance(instance)}/why")
 
     def allowed(self, instance: str) -> Steps[Sequence[AllowedEvent]]:
         """The events that an instance would accept now, from whom, and whether the caller may send them."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from headway.client.actions import Steps
-from headway.client.answers import AnswerPage, Sign, Standing, Work
-from headway.client.requests import Requests, given, quoted
+from headway.client.answers import AnswerPage, Sign, Standing, WorkShown
+from headway.client.requests import RepeatedRequests, given, quoted
 
 T = TypeVar("T")
 
 
-class WorkVerbs(Requests):
+class WorkVerbs(RepeatedRequests):
     """The calls about work. `worker` is a name that no other process uses at the same time.
 
     After the end of an attempt each raises CallConflictError with the code `lease_lost`.
@@ -28,19 +28,19 @@ class WorkVerbs(Requests):
         limit: int = 1,
         wait: float = 0,
         request_id: str | None = None,
-    ) -> Steps[Sequence[Work]]:
+    ) -> Steps[Sequence[WorkShown]]:
         """Lease work for these handlers; without any, the answer waits for `wait` seconds (30 at most)."""
         body = given(
             worker=worker, handlers=[*handlers], queues=[*queues], charts=charts, limit=limit, wait=wait
         )
         path = "/v1/work/claim"
-        page = yield from self._post(AnswerPage[Work], path, body, request_id=request_id, wait=wait)
+        page = yield from self._post(AnswerPage[WorkShown], path, body, request_id=request_id, wait=wait)
         return page.items
 
     def heartbeat_work(
         self,
         worker: str,
-        work: Work,
+        work: WorkShown,
         progress: float | None = None,
         *,
         message: str | None = None,
@@ -54,7 +54,7 @@ class WorkVerbs(Requests):
         return self._of_attempt(Sign, (worker, work, "heartbeat"), body, request_id)
 
     def checkpoint_work(
-        self, worker: str, work: Work, checkpoint: Any, *, request_id: str | None = None
+        self, worker: str, work: WorkShown, checkpoint: Any, *, request_id: str | None = None
     ) -> Steps[Sign]:
         """Store how far the work is, for the next attempt."""
         return self._of_attempt(Sign, (worker, work, "checkpoint"), {"checkpoint": checkpoint}, request_id)
@@ -62,7 +62,7 @@ class WorkVerbs(Requests):
     def complete_work(
         self,
         worker: str,
-        work: Work,
+        work: WorkShown,
         result: Any = None,
         *,
         event: str | None = None,
@@ -78,7 +78,7 @@ class WorkVerbs(Requests):
     def fail_work(
         self,
         worker: str,
-        work: Work,
+        work: WorkShown,
         code: str,
         message: str = "",
         *,
@@ -90,7 +90,7 @@ class WorkVerbs(Requests):
         return self._of_attempt(Standing, (worker, work, "fail"), body, request_id)
 
     def release_work(
-        self, worker: str, work: Work, *, after: str = "0s", request_id: str | None = None
+        self, worker: str, work: WorkShown, *, after: str = "0s", request_id: str | None = None
     ) -> Steps[Sign]:
         """Hand the work back without an outcome: anybody can claim the same attempt after that time."""
         return self._of_attempt(Sign, (worker, work, "release"), {"after": after}, request_id)
@@ -98,7 +98,7 @@ class WorkVerbs(Requests):
     def _of_attempt(
         self,
         kind: type[T],
-        call: tuple[str, Work, str],
+        call: tuple[str, WorkShown, str],
         body: Mapping[str, Any],
         request_id: str | None,
     ) -> Steps[T]:
