@@ -68,6 +68,7 @@ def machine(tmp_path: Path) -> Machine:
     machine.has("id", "echo 1000")
     machine.has("dot")
     machine.has("redis-server")
+    machine.has("pgbouncer")
     machine.has("python3", PYTHON)
     machine.has("has-venv")
     return machine
@@ -167,6 +168,18 @@ def test_only_the_tests_need_a_redis(machine: Machine) -> None:
     machine.has("apt-get", 'echo "apt-get $*" >>calls')
     assert machine.set_up("tests").returncode == 0
     assert machine.calls().rstrip().endswith(" redis-server")
+
+
+@pytest.mark.skipif(Path("/usr/sbin/pgbouncer").exists(), reason="pgbouncer is installed")
+def test_the_tests_can_do_without_a_pgbouncer(machine: Machine) -> None:
+    """It comes from Debian; without rights the set-up names the command and goes on."""
+    machine.has("initdb")
+    (machine.bin / "pgbouncer").unlink()
+    assert machine.set_up().returncode == 0
+    assert "pgbouncer" not in machine.calls()
+    result = machine.set_up("tests")
+    assert result.returncode == 0
+    assert "sudo apt-get install -y pgbouncer" in result.stderr
 
 
 def test_only_the_benchmark_gets_peers(machine: Machine) -> None:
