@@ -194,7 +194,7 @@ def _as_sent(event: Event) -> Event:
     )
 
 
-class Client:
+class SimulatedClient:
     """Does one thing after the other, each with a request id when it must not happen twice."""
 
     def __init__(self, name: str, serve: Serve, random: Random, trace: Trace) -> None:
