@@ -195,7 +195,7 @@ class World:
                 await client.create(key, choice.chart.name, choice.context(random), request_id)
 
     async def _try(
-        self, client: Client, key: Key, choice: ClientChoices, *, by: Actor, random: Random
+        self, client: SimulatedClient, key: Key, choice: ClientChoices, *, by: Actor, random: Random
     ) -> None:
         """An end user sends or reads what may not be theirs, or begins something for another."""
         snapshot, lines = self.auditor.snapshot(key), self.auditor.lines.get(key, [])
