@@ -29,6 +29,7 @@ from headway.cli.settings import (
 )
 from headway.codec import to_data
 from headway.engine import redaction
+from headway.engine.causes import cut_text
 from headway.statechart.snapshot import Event, Snapshot
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -37,6 +38,7 @@ instances = typer.Typer(help="Look at instances: list, show, history.", no_args_
 Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
 Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The largest number of items.")]
 
+ERRORS = ("work.failed", "error.work.")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 NOBODY_KNOWN = (
     "No lifecycle loaded here has a handler {0}: the work waits until a process with this handler runs."
@@ -253,10 +255,20 @@ def _snapshot(snapshot: Snapshot) -> Table:
     return table
 
 
+def _error_text(row: HistoryRow) -> str:
+    """The message of the error that a line is about, and when the next attempt comes."""
+    data = redaction.data_of(row) if row.event.startswith(ERRORS) else None
+    if not isinstance(data, dict):
+        return ""
+    due = data.get("next_try")
+    next_try = f"next attempt {when(datetime.fromisoformat(due))}" if isinstance(due, str) else ""
+    return ", ".join(filter(None, [cut_text(str(data.get("message") or "")), next_try]))
+
+
 def _history(rows: Sequence[HistoryRow]) -> Table:
     table = table_of("At", "Event", "From", "To", "By", "", whole=("At", "Event"))
     for row in rows:
-        notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or ""]
+        notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or "", _error_text(row)]
         table.add_row(
             when(row.at),
             Text(row.event, "cyan"),
