@@ -146,10 +146,13 @@ async def test_why_tells_what_ended_an_instance() -> None:
         await life.tenant.create(Payment, "p1")
         await life.tenant.send("p1", Payment.approve(by=BOB))
         await life.advance("9d")
+        fired_by = f"fired by the node {life.node.engine.node}"
+        reasons = {line.event: line.reason for line in await life.tenant.history("p1")}
+        assert reasons["deadline.checking"] == fired_by, "the history names the node"
         assert "It ended" in (said := str(await life.tenant.why("p1")))
-        assert "the deadline of checking passed." in said
+        assert f"the deadline of checking passed ({fired_by})." in said
         assert "with NO_MONEY: empty" in said
-        assert "the deadline of review passed." in str(await life.tenant.why("late"))
+        assert "the deadline of review passed (" in str(await life.tenant.why("late"))
 
 
 class Paid(Statechart):
