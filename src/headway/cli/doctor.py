@@ -17,7 +17,7 @@ from rich.text import Text
 
 from headway.cli.db import is_behind_its_log
 from headway.cli.lifecycles import HOW_TO_LOAD, Apps, apps_of, without_handlers
-from headway.cli.node import destinations_of
+from headway.cli.node import destinations_of, untaken_of
 from headway.cli.output import CommandError, as_json, out, progress, table_of, write
 from headway.cli.serve import Port, listen
 from headway.cli.settings import App, Config, Database, Json, configured
@@ -249,6 +249,16 @@ async def _destinations(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     return DoctorCheck(name, "ok", f"{count} reachable" if count else "none is set up")
 
 
+async def _messages(diagnosis: Diagnosis, name: str) -> DoctorCheck:
+    if diagnosis.apps is None:
+        return DoctorCheck(name, "skipped", "the lifecycles cannot be loaded")
+    lifecycle = diagnosis.apps.lifecycle
+    if lost := untaken_of(diagnosis.settings, lifecycle):
+        fix = "add a destination: [[webhooks]] in headway.toml, or destinations of the Lifecycle"
+        return DoctorCheck(name, "warning", f"no destination takes {', '.join(lost)}", fix)
+    return DoctorCheck(name, "ok", "each has a destination")
+
+
 async def _answers(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(SECONDS_TO_ANSWER):
@@ -299,6 +309,7 @@ CHECKS: dict[str, Callable[[Diagnosis, str], Awaitable[DoctorCheck]]] = {
     "disk": _disk,
     "issuers": _issuers,
     "destinations": _destinations,
+    "messages": _messages,
     "port": _port,
 }
 
@@ -319,7 +330,7 @@ def doctor(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Check settings, lifecycles, database, versions, clock, disk, issuers, destinations and port.
+    """Check settings, lifecycles, database, versions, clock, disk, issuers, destinations, messages, port.
 
     Exit code 1: a check failed.
     """

@@ -14,7 +14,7 @@ from rich.markup import escape
 from rich.text import Text
 
 from headway.cli.lifecycles import Apps, apps_of, without_handlers
-from headway.cli.node import ServicePart, node_of
+from headway.cli.node import ServicePart, node_of, untaken_of
 from headway.cli.output import CommandError, errors_to, out
 from headway.cli.settings import App, Config, Database, settings_of
 from headway.lifecycle import Lifecycle
@@ -107,6 +107,8 @@ def run_service(
         def announced(key: str | None) -> None:
             tell(address, key)
             _tell_unknown(node)
+            if ServicePart.relays in parts:
+                _tell_untaken(settings, lifecycle)
 
         await service.ServiceProcess(node, settings, listening).run(announced)
 
@@ -137,6 +139,12 @@ def _tell_unknown(node: Node) -> None:
     """Print the chart versions whose instances this node leaves to other nodes."""
     for each in node.presence.unknown:
         errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
+
+
+def _tell_untaken(settings: Settings, lifecycle: Lifecycle) -> None:
+    """Print the messages that are published here and that no destination takes."""
+    for each in untaken_of(settings, lifecycle):
+        errors_to().print(Text.assemble(("no destination takes: ", "yellow"), each), soft_wrap=True)
 
 
 def _announce(
