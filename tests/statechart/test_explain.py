@@ -88,7 +88,7 @@ def test_it_tells_which_guards_say_no_and_why() -> None:
 
 def over_limit(view: View) -> bool:
     """The amount, which the context may lack, is above the limit."""
-    return bool(view.context["amount"] > 100)  # noqa: PLR2004
+    return bool(view.context["amount"] > 100)
 
 
 def sent_amount(view: View) -> bool:

@@ -46,5 +46,9 @@ class TestHistory:
             lines = [replace(HISTORY, seq=seq), replace(HISTORY, seq=seq, instance="i2")]
             await store.run(writing(history=[*lines, replace(HISTORY, seq=seq, tenant="other")]))
         newest = await store.history.newest(KEY, 3)
-        assert [(line.tenant, line.instance, line.seq) for line in newest] == [(*KEY, 7), (*KEY, 6), (*KEY, 5)]
+        assert [(line.tenant, line.instance, line.seq) for line in newest] == [
+            (*KEY, 7),
+            (*KEY, 6),
+            (*KEY, 5),
+        ]
         assert not await store.history.newest(("acme", "nobody"), 3)
