@@ -86,13 +86,14 @@ async def test_why_and_history_tell_an_error_whose_work_was_left() -> None:
         await approved(life)
         await life.tenant.cancel("p1", by=ANN)
         why = await life.tenant.why("p1")
+        assert why.failure is not None
         assert (why.failure.then, why.failure.next_try) == ("left", None)
         assert "failed with BUSY: closed" in str(why)
         assert "The work was left before the next attempt." in str(why)
         [line] = [line for line in await life.tenant.history("p1") if line.transition == "retry"]
         due = life.clock.now() + timedelta(seconds=10)
         told = {"code": "BUSY", "message": "closed", "next_try": due.isoformat()}
-        assert (decode(dict, line.data), line.attempt) == (told, 1)
+        assert (decode(dict, line.data or ""), line.attempt) == (told, 1)
 
 
 def why_worker(life: Harness) -> str:
@@ -110,12 +111,14 @@ async def test_why_tells_that_attempts_are_used_up_and_what_is_not_retried() -> 
         await life.advance("1m")
         why = await life.tenant.why("p1")
         assert why.why.states == ("checking",)
+        assert why.failure is not None
         assert (why.failure.attempt, why.failure.next_try) == (3, None)
         assert "Attempt 3 of the work of paying failed" in str(why)
         assert "Its attempts are used up." in str(why)
         await life.tenant.send("p1", Payment.again(by=BOB))
         await life.run_until_idle()
         why = await life.tenant.why("p1")
+        assert why.failure is not None
         assert (why.failure.code, len(why.failure.message)) == ("NO_MONEY", 300)
         assert "The chart does not retry this error." in str(why)
         await life.tenant.send("p1", Payment.again(by=BOB))
@@ -133,6 +136,7 @@ async def test_why_tells_what_ended_an_instance() -> None:
         now = life.clock.now().isoformat()
         await life.tenant.send("sent", Payment.refuse(by=BOB, reason="twice"))
         ending = (await life.tenant.why("sent")).ending
+        assert ending is not None
         assert (ending.event, ending.by, ending.reason) == ("refuse", "bob", "twice")
         assert f"It ended at {now}: bob sent refuse (twice)." in str(await life.tenant.why("sent"))
 
@@ -171,6 +175,7 @@ async def test_an_end_by_an_error_tells_the_error_once() -> None:
         await life.tenant.create(Paid, "p1")
         await life.run_until_idle()
         why = await life.tenant.why("p1")
+        assert why.ending is not None
         assert (why.ending.code, why.ending.message, why.ending.attempt) == ("NO_MONEY", "empty", 1)
         assert str(why).count("NO_MONEY") == 1
         assert "attempt 1 of the work of paying failed with NO_MONEY: empty (on " in str(why)

@@ -29,11 +29,13 @@ from headway.errors import HeadwayError
 from headway.outbox.addresses import PORTS
 from headway.outbox.endpoint import Endpoint
 from headway.settings import Settings
+from headway.statechart import functions
 from headway.statechart.chart import Chart, chart_of
 from headway.statechart.export import chart_hash
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
 from headway.store.port import Store
+from headway.store.rows import ChartRow
 
 Verdict = Literal["ok", "warning", "error", "skipped"]
 SKEW_TO_TELL, SKEW_TO_MEND = timedelta(seconds=1), timedelta(seconds=30)
@@ -126,7 +128,8 @@ async def _database(diagnosis: Diagnosis, name: str) -> DoctorCheck:
 async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None or diagnosis.store is None:
         return DoctorCheck(name, "skipped", "needs the lifecycles and the database")
-    stored = {(row.chart, row.version): row.hash for row in await diagnosis.store.charts.all()}
+    rows = await diagnosis.store.charts.all()
+    stored = {(row.chart, row.version): row.hash for row in rows}
     charts = [chart_of(charted) for charted in diagnosis.apps.lifecycle.charts]
     changed = [
         f"{chart.name} v{chart.version}"
@@ -136,6 +139,9 @@ async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if changed:
         fix = "give them a new version, and upgrade living instances: headway upgrade --rehearse"
         return DoctorCheck(name, "error", f"{', '.join(changed)} differ from the stored charts", fix)
+    if edited := _changed_functions(charts, rows):
+        fix = "living instances follow the new code: give the chart a new version if they should not"
+        return DoctorCheck(name, "warning", f"changed code: {'; '.join(edited)}", fix)
     known = {(chart.name, chart.version) for chart in charts}
     if unknown := await unknown_versions(diagnosis.store, known):
         said = f"instances live by versions that are not loaded here: {'; '.join(map(str, unknown))}"
@@ -143,6 +149,18 @@ async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
             name, "warning", said, f"load them too, or leave them to other nodes: {HOW_TO_LOAD}"
         )
     return DoctorCheck(name, "ok", "all equal the stored charts")
+
+
+def _changed_functions(charts: Sequence[Chart], rows: Sequence[ChartRow]) -> list[str]:
+    """The functions whose code has changed since their chart was last used."""
+    before = {(row.chart, row.version): functions.stored(row.functions) for row in rows}
+    found = {
+        f"{chart.name} v{chart.version}": functions.changed_functions(
+            before.get((chart.name, chart.version), {}), functions.fingerprints(chart)
+        )
+        for chart in charts
+    }
+    return [f"{', '.join(names)} of {chart}" for chart, names in found.items() if names]
 
 
 def _hash(chart: Chart) -> str:

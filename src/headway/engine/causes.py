@@ -91,9 +91,9 @@ def last_failure(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow])
             if failure.state not in succeeded:
                 return failure
         elif line.event == "work.failed":
-            failure = _retried(chart, snapshot, line)
-            if failure is not None and failure.state not in succeeded:
-                return failure
+            retried = _retried(chart, snapshot, line)
+            if retried is not None and retried.state not in succeeded:
+                return retried
     return None
 
 
