@@ -62,7 +62,7 @@ class Failure(Value):
         return f"{self.said[0].upper()}{self.said[1:]}. {then}"
 
 
-class Ending(Value):
+class EndCause(Value):
     """What ended an instance: the event, who sent it and why; of work that failed, its error, too."""
 
     event: str
@@ -97,7 +97,7 @@ def last_failure(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow])
     return None
 
 
-def ending_of(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow]) -> Ending | None:
+def ending_of(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow]) -> EndCause | None:
     """What ended an instance; None while it lives, and where the line is no longer kept."""
     if not snapshot.ended:
         return None
@@ -106,7 +106,7 @@ def ending_of(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow]) ->
     if first is None:
         return None
     failure = _final(chart, first) if first.event.startswith(ERROR) else None
-    return Ending(
+    return EndCause(
         event=first.event,
         by=first.actor,
         at=first.at,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from headway.codec import Value
-from headway.engine.causes import MOST_LINES, Ending, Failure, ending_of, last_failure
+from headway.engine.causes import MOST_LINES, EndCause, Failure, ending_of, last_failure
 from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import Registry
 from headway.statechart.explain import Why, explain
@@ -53,7 +53,7 @@ class Explanation(Value):
 
     why: Why
     failure: Failure | None = None
-    ending: Ending | None = None
+    ending: EndCause | None = None
     work: tuple[Holding, ...] = ()
     children: tuple[str, ...] = ()
     undelivered: tuple[str, ...] = ()
