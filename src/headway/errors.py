@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 __all__ = [
     "BusyError",
@@ -136,9 +136,9 @@ class TooDeepError(InputError):
 
 
 class RefusedError(HeadwayError):
-    """An event that had to go through was refused; `refusal` says why and what would be possible."""
+    """The chart refused a call, and nothing changed; `refusal` says why and what would be possible."""
 
-    def __init__(self, message: str, refusal: object) -> None:
+    def __init__(self, message: str, refusal: Any) -> None:
         self.refusal = refusal
         super().__init__(message)
 

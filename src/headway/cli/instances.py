@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import data_of, tell, with_tenant
+from headway.cli.calls import data_of, tell_answer, with_tenant
 from headway.cli.lifecycles import apps_of
 from headway.cli.options import (
     After,
@@ -125,12 +125,12 @@ def create(
 ) -> None:
     """Create an instance. Exit code 1: the chart refused it."""
     begun = data_of(context, "--context")
-    answer = with_tenant(
+    tell_answer(
         target.settings,
         lambda here: here.create(chart, instance, begun, by=author.actor, request_id=request_id),
         chart=chart,
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options
@@ -146,10 +146,11 @@ def send(
 ) -> None:
     """Send an event to an instance. Exit code 1: it was refused, and nothing changed."""
     sent = Event(event, data_of(data, "--data"), by=author.actor, reason=reason)
-    answer = with_tenant(
-        target.settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True
+    tell_answer(
+        target.settings,
+        lambda here: here.send(instance, sent, request_id=request_id),
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options
@@ -162,12 +163,11 @@ def cancel(
     target: AppTarget,
 ) -> None:
     """Cancel an instance and its children, as its chart says. Exit code 1: it was refused."""
-    answer = with_tenant(
+    tell_answer(
         target.settings,
         lambda here: here.cancel(instance, by=author.actor, reason=reason, request_id=request_id),
-        charts=True,
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options

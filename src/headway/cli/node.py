@@ -77,7 +77,11 @@ class PartialNode(Node):
 
 
 def node_of(
-    settings: Settings, lifecycle: Lifecycle, parts: Collection[ServicePart] = tuple(ServicePart)
+    settings: Settings,
+    lifecycle: Lifecycle,
+    parts: Collection[ServicePart] = tuple(ServicePart),
+    *,
+    charts_may_change: bool = False,
 ) -> PartialNode:
     """The node of a process; raises CommandError for an invalid setting."""
     counts = Counts(settings.metrics_tenants)
@@ -97,6 +101,7 @@ def node_of(
             queues=settings.queues,
             capacity=settings.capacity,
             name=settings.node,
+            charts_may_change=charts_may_change,
             parts=parts,
             counts=counts,
             traced=traced,

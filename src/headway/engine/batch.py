@@ -258,7 +258,7 @@ class Batch:
         if self.living.get(key) is not None:
             raise InstanceExistsError(f"an instance {key[1]} already exists")
         refusal = yield from self._begin(key, creation)
-        return refusal or (yield from self._receipt(key))
+        return (yield from self._receipt(key)) if refusal is None else refusal
 
     def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
         """Begin a life, unless the chart refuses."""

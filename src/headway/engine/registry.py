@@ -131,7 +131,8 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
         names = ", ".join(f"{row.chart} v{row.version}" for row in changed)
         raise ChartChangedError(
             f"{names} is stored with different contents, which instances may use: give the changed chart a"
-            " new version (version=2), or pass charts_may_change=True while you develop it"
+            " new version (version=2); while you develop it, run headway serve --dev, or pass"
+            " charts_may_change=True to the node"
         )
     for row in changed:
         await store.charts.replace(row)
