@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -897,6 +898,32 @@ def test_missing_handlers_are_found_only_when_the_handlers_are_known() -> None:
     assert found(check(Clean, {"pay"}), "missing-handler") == []
     (missing,) = found(check(Clean, ()), "missing-handler")
     assert (missing.state, missing.path) == ("paying", ("approve by manager",))
+
+
+def test_a_report_has_the_line_that_accepts_its_findings() -> None:
+    """It names what was found and what is accepted already; pasted into the chart, nothing is left."""
+    line = check(Stale).acceptance
+    assert line == ""
+
+    class Resting(Statechart, accepts={"no-final": "it is a register"}):
+        draft = State(initial=True, ask=Ask("author"))
+        kept = State()
+        keep = draft.to(kept, by="author")
+        back = kept.to(draft)
+
+    report = check(Resting)
+    assert report.findings
+    assert report.acceptance.startswith('accepts={"no-final":"it is a register","')
+    accepts = json.loads(report.acceptance.removeprefix("accepts="))
+
+    class Meant(Statechart, accepts=accepts):
+        draft = State(initial=True, ask=Ask("author"))
+        kept = State()
+        keep = draft.to(kept, by="author")
+        back = kept.to(draft)
+
+    assert check(Meant).findings == ()
+    assert check(Meant).acceptance == ""
 
 
 def test_an_accepted_finding_is_listed_with_its_reason() -> None:

@@ -195,6 +195,11 @@ class WhyShown(ResponseBody):
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool
     why: dict[str, Any]
+    failure: Annotated[
+        dict[str, Any] | None,
+        Meta(description="The last error of its work that has not succeeded since, and the next attempt."),
+    ]
+    ending: Annotated[dict[str, Any] | None, Meta(description="What ended it; null while it lives.")]
     work: list[Any]
     children: list[str]
     undelivered: list[str]
@@ -345,6 +350,8 @@ async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
         text=str(explained),
         stuck=explained.stuck,
         why=to_data(explained.why),
+        failure=to_data(explained.failure),
+        ending=to_data(explained.ending),
         work=[to_data(each) for each in explained.work],
         children=[*explained.children],
         undelivered=[*explained.undelivered],
