@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ("sh", "cat", "cksum", "dirname", "env", "mkdir", "chmod", "cp")
+TOOLS = ("sh", "cat", "cksum", "dirname", "env", "head", "mkdir", "chmod", "cp")
 
 PYTHON = """\
 case "$*" in
@@ -85,6 +85,33 @@ def test_the_second_run_does_nothing(machine: Machine) -> None:
 
     (machine.root / "constraints.txt").write_text("ruff==0.1\n")
     assert "Installing Headway" in machine.set_up().stderr
+
+
+def test_serving_installs_no_development_tools(machine: Machine) -> None:
+    """The level `serve` installs what the service needs; the next level adds to the same environment."""
+    assert machine.set_up("serve").returncode == 0
+    first = machine.calls()
+    assert "--editable .[service]" in first
+    assert "dev" not in first
+
+    assert machine.set_up("serve").stderr == ""
+    assert machine.calls() == first
+
+    added = machine.set_up("dev").stderr
+    assert "development tools" in added
+    assert "Creating" not in added
+    assert machine.calls().removeprefix(first).count("--editable .[dev]") == 1
+
+    after = machine.calls()
+    assert machine.set_up("serve").stderr + machine.set_up().stderr == ""
+    assert machine.calls() == after
+
+
+def test_an_unknown_level_is_refused(machine: Machine) -> None:
+    """A mistyped level installs nothing, and the message lists the levels."""
+    result = machine.set_up("serv")
+    assert (result.returncode, machine.calls()) == (1, "")
+    assert "serve, dev, tests, peers, load" in result.stderr
 
 
 def test_an_old_python_is_refused_with_a_way_out(machine: Machine) -> None:
