@@ -121,7 +121,7 @@ class TestNodeNames:
         rows = [work("a", worker="old", leased_until=NEVER), work("b", worker="other", leased_until=NEVER)]
         lost = work("c", worker="old", leased_until=LONG_AGO)
         await first.run(writing(work=[*rows, lost]))
-        await first.leases.hold([OVER], "old", 0)
+        await first.leases.hold([OVER], "old", -HOUR)  # it ended an hour ago
         over = await first.leases.get(OVER)
         await first.leases.hold([BROWSER], "old", HOUR)
         await first.leases.hold([SOMEONES], "other", HOUR)
