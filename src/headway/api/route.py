@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_t
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, params
-from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+from fastapi.routing import APIRoute, APIWebSocketRoute, RouteContext, iter_route_contexts
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -472,8 +472,13 @@ def _described(parameters: Parameters) -> Callable[..., Any]:
 
 
 def require_routes(app: FastAPI) -> None:
-    """Raises InputError for a route that is not a `Route`, which handles errors and repeats differently."""
+    """Raises InputError for a route that is not a `Route`, which handles errors and repeats differently.
+
+    A WebSocket of a router is none: nothing would check who opens it.
+    """
     for context in iter_route_contexts(app.routes):
         route = context.original_route
         if isinstance(route, APIRoute) and not isinstance(route, Route):
             raise InputError(f"the route {context.path} must be one of a headway.http.Router")
+        if isinstance(route, APIWebSocketRoute):
+            raise InputError(f"the route {context.path} must not be a WebSocket: nothing checks its scopes")
