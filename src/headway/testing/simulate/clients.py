@@ -170,7 +170,7 @@ class ClientChoices:
         return None
 
 
-class Client:
+class SimulatedClient:
     """Does one thing after the other, each with a request id when it must not happen twice."""
 
     def __init__(self, name: str, serve: Serve, random: Random, trace: Trace) -> None:

@@ -20,7 +20,7 @@ from headway.store.rows import Key, TimerRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
 from headway.testing.simulate.chaos import Chaos, Deploy
-from headway.testing.simulate.clients import Client, ClientChoices, names
+from headway.testing.simulate.clients import ClientChoices, SimulatedClient, names
 from headway.testing.simulate.database import DatabaseClock, UnreliableStore, Weather
 from headway.testing.simulate.ending import Ending
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
@@ -176,7 +176,7 @@ class World:
 
     async def _client(self, number: int) -> None:
         random = generator(self._random.random())
-        client = Client(f"client{number}", self._serve, random, self.trace)
+        client = SimulatedClient(f"client{number}", self._serve, random, self.trace)
         begun = [self._choices[chart.name, chart.version] for chart in self._begun()]
         known = [(names(each.chart.name, self.scenario.instances), each) for each in begun]
         for _ in range(self.scenario.calls):
@@ -195,7 +195,7 @@ class World:
         spawned = self.scenario.spawned
         return [chart for chart in self.scenario.first if chart.name not in spawned]
 
-    async def _act(self, client: Client, key: Key, choice: ClientChoices, random: Random) -> None:
+    async def _act(self, client: SimulatedClient, key: Key, choice: ClientChoices, random: Random) -> None:
         """Do something with an instance, or with one of its children."""
         request_id = client.request_id()
         family = [
