@@ -249,6 +249,9 @@ class StoreError(HeadwayError):
     """A store could not do what it was asked to do."""
 
 
+STORE_NOT_OPEN = "the store is not open: write `async with Node(...) as node:`, or `await node.open()` first"
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached, or went away; `maybe_committed` tells whether a change may be in it."""
 

@@ -17,7 +17,9 @@ from headway.node import Companion, Node, served_by
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.relay import Relay
+from headway.outbox.untaken import untaken
 from headway.settings import Hook, Settings
+from headway.statechart.chart import chart_of
 from headway.telemetry.counts import Counts
 from headway.worker.handlers import observed
 from headway.worker.rescue import Rescue, Takeover
@@ -108,7 +110,7 @@ def node_of(
         raise CommandError(str(error)) from error
     node.routers, node.meters = lifecycle.routers, lifecycle.meters
     if node.worker is None and ServicePart.worker in parts:
-        node.engine.has_hands_for = lambda _queue, _handler: False
+        node.engine.handles_here = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
     return node
@@ -118,6 +120,12 @@ def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Des
     """The destinations of the lifecycle and of the settings; raises InputError."""
     own = lifecycle.destinations if lifecycle is not None else ()
     return [*own, *map(_endpoint, settings.webhooks)]
+
+
+def untaken_of(settings: Settings, lifecycle: Lifecycle) -> list[str]:
+    """The messages of a lifecycle's charts that no destination takes; raises InputError."""
+    wanted = [each.filter for each in destinations_of(settings, lifecycle)]
+    return untaken(map(chart_of, lifecycle.charts), wanted)
 
 
 def _endpoint(hook: Hook) -> Endpoint:

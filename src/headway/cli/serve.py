@@ -16,7 +16,7 @@ from rich.text import Text
 
 from headway.cli.dev import NODE, reload_on_change, require_local
 from headway.cli.lifecycles import apps_of, registered, without_handlers
-from headway.cli.node import ServicePart, node_of
+from headway.cli.node import ServicePart, node_of, untaken_of
 from headway.cli.output import CommandError, errors_to, out, print_error
 from headway.cli.settings import App, Config, Database, settings_of
 from headway.errors import HeadwayError
@@ -167,6 +167,8 @@ def run_service(
         def announced(key: str | None) -> None:
             _announce(address, key, parts, lifecycle, database=settings.database, dev=dev)
             _tell_unknown(node)
+            if ServicePart.relays in parts:
+                _tell_untaken(settings, lifecycle)
 
         await service.ServiceProcess(node, settings, listening).run(announced)
 
@@ -191,6 +193,12 @@ def _tell_unknown(node: Node) -> None:
     """Print the chart versions whose instances this node leaves to other nodes."""
     for each in node.presence.unknown:
         errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
+
+
+def _tell_untaken(settings: Settings, lifecycle: Lifecycle) -> None:
+    """Print the messages that are published here and that no destination takes."""
+    for each in untaken_of(settings, lifecycle):
+        errors_to().print(Text.assemble(("no destination takes: ", "yellow"), each), soft_wrap=True)
 
 
 def _announce(

@@ -51,6 +51,7 @@ from headway.errors import (
 )
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
+from headway.statechart.refusal import is_hidden
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
@@ -101,8 +102,8 @@ class Engine:
         self.tally: Counter[str] = Counter()
         self.requests = Requests(store, self.tally)
         self.visibility = Visibility(store, self.charts)
-        self.has_hands_for: Callable[[str, str], bool] | None = None
-        """Whether this process does the work of a queue and a handler; None when nobody here works."""
+        self.handles_here: Callable[[str, str], bool] | None = None
+        """Whether a worker in this process handles (queue, handler); None if it has no worker."""
         self._charts_may_change = charts_may_change
         self._waiting: list[Call] = []
         self._busy = 0
@@ -263,8 +264,11 @@ class Engine:
         require_actor("by", by)
         require_texts(reason=reason, request_id=request_id)
         snapshot = await self.get(tenant, instance)
-        name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
+        chart = self.charts.chart(snapshot.chart, snapshot.version)
+        name = chart.model.cancel
         if name is None:
+            if is_hidden(chart, snapshot, by):
+                raise UnknownInstanceError(f"there is no instance {instance}")
             raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it declares no cancel event")
         event = Event(name, by=by, reason=reason)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)
@@ -320,7 +324,7 @@ class Engine:
     async def why(self, tenant: str, instance: str) -> Explanation:
         """What an instance waits for, who or what could move it, and what stands in the way."""
         snapshot = await self.get(tenant, instance)
-        return await explained(self.store, self.charts, tenant, snapshot, hands=self.has_hands_for)
+        return await explained(self.store, self.charts, tenant, snapshot, handles=self.handles_here)
 
     async def _ask(self, order: Order) -> Answer:
         _check(order)

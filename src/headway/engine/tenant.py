@@ -164,7 +164,7 @@ class Tenant:
         return await self._engine.why(self.name, instance)
 
     async def inbox(self, actor: Actor, *, after: str | None = None, limit: int = 100) -> Sequence[AskRow]:
-        """The open asks that an actor may answer, the oldest first."""
+        """The open asks that an actor may answer, each with the answers they may give; the oldest first."""
         return await self._asks.inbox(self.name, actor, after=after, limit=limit)
 
     async def ask(self, ask: str) -> AskRow:

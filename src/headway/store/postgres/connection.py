@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
+from headway.errors import STORE_NOT_OPEN, InputError, StoreError, StoreFullError, StoreUnavailableError
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import ANYTHING
 from headway.store.unit import ConflictError
@@ -150,7 +150,7 @@ class Connections:
         """A call that closing waits for; raises StoreUnavailableError when the store is not open."""
         self.require_loop()
         if not self._is_open:
-            raise StoreUnavailableError("the store is not open")
+            raise StoreUnavailableError(STORE_NOT_OPEN)
         self._calls += 1
         try:
             yield
