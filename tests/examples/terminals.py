@@ -1,16 +1,16 @@
-"""Plays a page whose reader has several terminals: programs run in some, and are called and killed from another.
+"""Plays a page whose reader has several terminals: programs run in some, and are called from another.
 
 - A block with ``<!-- terminal: yours -->`` has commands that run to their end and print what is shown. The
   process id 4711 is that of the program in the terminal ``office``. ``headway why`` is repeated for a while,
-  because work goes on meanwhile.
+  because work goes on meanwhile. The id of an instance that a command creates stands for the real one.
 - In a block of any other terminal, such as ``<!-- terminal: service -->``, a command goes on. The lines that
   are shown below it are waited for; in which order they come is not compared. ``^C`` interrupts the program.
-- ``<!-- terminal: save file.py -->`` saves the block, ``<!-- terminal: edit file.py -->`` applies it as a diff.
+- ``<!-- terminal: save file.py -->`` saves the block, ``<!-- terminal: edit file.py -->`` applies it as a
+  diff.
 
 Every terminal is a shell of its own, so its commands may change folders and set variables.
 """
 
-import difflib
 import os
 import re
 import signal
@@ -19,7 +19,6 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from tests.docs.pages import BIN, ROOT, TERMINAL, Block, blocks, same
@@ -29,6 +28,7 @@ PROMPT, INTERRUPT = "$ ", "^C"
 YOURS, OFFICE = "yours", "office"
 PROCESS_ID = "4711"
 END = "the command has ended"
+NEW_ID = re.compile(r'(?<=^{"id":")\w+_[0-9a-f]{16}(?=")')
 WATCHING, REPEATS = "headway why ", 20
 
 
@@ -107,14 +107,14 @@ class Shell:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._process.poll() is None:
             self.kill()
         self._process.communicate()
 
 
 class Terminals:
-    """The terminals of a reader, in a folder of their own. `replaced` are texts of the page that differ here."""
+    """The terminals of a reader, in a folder of their own; `replaced` are texts of the page to change."""
 
     def __init__(
         self,
@@ -123,13 +123,11 @@ class Terminals:
         replaced: Mapping[str, str] | None = None,
     ) -> None:
         self.folder = folder
-        self._environment, self._replaced = environment or {}, replaced or {}
+        self._environment, self._replaced = environment or {}, dict(replaced or {})
         self._shells: dict[str, Shell] = {}
 
     def play(self, text: str) -> None:
         """Follow a page from top to bottom, and stop what it has started."""
-        for there, here in self._replaced.items():
-            text = text.replace(there, here)
         try:
             for block in blocks(text):
                 if block.note.startswith(TERMINAL):
@@ -146,7 +144,7 @@ class Terminals:
             edit(self.folder / file, block.body)
         else:
             for command, shown in steps(block.body):
-                self._type(terminal, command, shown)
+                self._type(terminal, self._here(command), [self._here(line) for line in shown])
 
     def _type(self, terminal: str, command: str, shown: list[str]) -> None:
         shell = self._shell(terminal)
@@ -154,13 +152,32 @@ class Terminals:
             if PROCESS_ID in command.split():
                 [program] = self._shell(OFFICE).programs
                 command = command.replace(PROCESS_ID, str(program))
-            call(shell, command, "\n".join(shown))
+            self._call(shell, command, "\n".join(shown))
             return
         if command == INTERRUPT:
             shell.interrupt()
         elif command:
             shell.start(command)
         shell.wait_for(shown)
+
+    def _call(self, shell: Shell, command: str, shown: str) -> None:
+        """Run a command to its end; it prints what is shown, or succeeds if nothing is."""
+        for _ in range(REPEATS if command.startswith(WATCHING) else 0):
+            with suppress(AssertionError):
+                same(shown, shell.run(command)[0])
+                return
+        printed, code = shell.run(command)
+        self._replaced |= dict(zip(NEW_ID.findall(shown), NEW_ID.findall(printed), strict=False))
+        if shown:
+            same(self._here(shown), printed)
+        else:
+            assert code == 0, f"$ {command}\n{printed}"
+
+    def _here(self, text: str) -> str:
+        """A text of the page, with what differs here."""
+        for there, here in self._replaced.items():
+            text = text.replace(there, here)
+        return text
 
     def _shell(self, name: str) -> Shell:
         if name not in self._shells:
@@ -170,22 +187,13 @@ class Terminals:
     def _environment_of_reader(self) -> dict[str, str]:
         """The reader is in a clone of the project; the files land in a folder of the test."""
         own = {name: value for name, value in os.environ.items() if not name.startswith("HEADWAY_")}
-        path = {
+        reader = {
             "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}",
             "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}",
+            "COLUMNS": "100",
+            "NO_COLOR": "1",
         }
-        return {**own, **path, "COLUMNS": "100", "NO_COLOR": "1", "PYTHONUNBUFFERED": "1", **self._environment}
-
-
-def call(shell: Shell, command: str, shown: str) -> None:
-    """Run a command to its end; it prints what is shown, or succeeds if nothing is."""
-    for _ in range(REPEATS if command.startswith(WATCHING) else 0):
-        with suppress(AssertionError):
-            return same(shown, shell.run(command)[0])
-    printed, code = shell.run(command)
-    if shown:
-        return same(shown, printed)
-    assert code == 0, f"$ {command}\n{printed}"
+        return {**own, **reader, **self._environment}
 
 
 def steps(body: str) -> Iterator[tuple[str, list[str]]]:
@@ -208,8 +216,7 @@ def edit(file: Path, diff: str) -> None:
         "".join(f"{line[1:]}\n" for line in lines if not line.startswith(left_out)) for left_out in "+-"
     )
     text = file.read_text(encoding="utf-8")
-    near = "".join(difflib.ndiff(before.splitlines(keepends=True), text.splitlines(keepends=True)))
-    assert text.count(before) == 1, f"{file.name} does not have these lines once:\n{near}"
+    assert text.count(before) == 1, f"{file.name} does not have these lines once:\n{before}"
     file.write_text(text.replace(before, after), encoding="utf-8")
 
 
