@@ -100,13 +100,13 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
         texts.append(headway("keys", "create", "bob", "--kind", "person", "--scope", "own", "--json").out)
         ann, sue, bob = (json.loads(text)["key"] for text in texts)
         with calls(address, ann) as client:
-            created = client.post("/v1/instances", json=REQUEST)
-            assert created.status_code == 201, created.text
-            refund = f"/v1/instances/{created.json()['id']}"
+            requested = client.post("/v1/instances", json=REQUEST)
+            assert requested.status_code == 201, requested.text
+            place = f"/v1/instances/{requested.json()['id']}"
         with calls(address, bob) as client:
-            assert client.get(refund).status_code == 404
+            assert client.get(place).status_code == 404
         with calls(address, sue) as client:
-            approved = client.post(f"{refund}/events", json={"event": "approve"})
+            approved = client.post(f"{place}/events", json={"event": "approve"})
             assert approved.status_code == 200, approved.text
         seen = headway("tail", "--since", "0-0", "--count", "3", "--json").out
         assert '"to":"paid"' in seen.splitlines()[-1]
