@@ -471,3 +471,14 @@ async def test_an_ask_of_a_chart_that_nobody_has_stored_is_not_for_end_users(
     monkeypatch.setattr(service.node.engine.visibility, "chart", unknown)
     assert await service.node.asks.yours(row, replace(ANN, own=True)) == ()
     assert await service.node.asks.yours(row, SUE) == row.answers
+
+
+async def test_who_reads_by_a_role_needs_no_look_into_the_instance(service: Service) -> None:
+    """The snapshot is decoded only for those who must be named in it, or own it."""
+    engine, visibility = service.node.engine, service.node.engine.visibility
+    rows = [await engine.row("default", name) for name in ("r-ann", "c-ann")]
+    refund, claim = [replace(row, snapshot="none") for row in rows]
+    assert await visibility.may_read(refund, BOB)
+    assert await visibility.may_read(claim, person("aud", "auditor"))
+    with pytest.raises(InputError):
+        await visibility.may_read(claim, ANN)

@@ -124,11 +124,14 @@ def concerns(entries: Iterable[str], instance: Involved, actor: Actor) -> bool:
     )
 
 
+def reads_all(whole: model.Model, actor: Actor) -> bool:
+    """Whether somebody may read every instance of a chart, by a role."""
+    return not actor.own and (not whole.read_by or not actor.roles.isdisjoint(whole.read_by))
+
+
 def may_read(whole: model.Model, entries: Iterable[str], instance: Involved, actor: Actor) -> bool:
     """Whether somebody may read an instance of a chart: by a role, as its owner, or because it names them."""
-    if not actor.own and (not whole.read_by or not actor.roles.isdisjoint(whole.read_by)):
-        return True
-    return concerns(entries, instance, actor)
+    return reads_all(whole, actor) or concerns(entries, instance, actor)
 
 
 def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
