@@ -153,6 +153,8 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
         created_at=living.created_at,
         updated_at=now,
         journal=living.journal,
+        states=snapshot.state,
+        since=snapshot.reached or living.created_at,
     )
 
 
@@ -177,6 +179,7 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
             data=None if row.data is None else encode(row.data).decode(),
             version=done.snapshot.version,
             note=_note(done.effects) if number == last else None,
+            since=row.since,
         )
         living.journal = line.hash
         commit.changes.history.append(line)

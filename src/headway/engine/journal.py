@@ -14,21 +14,19 @@ from headway.store.rows import HistoryRow, InstanceRow
 
 BEGINNING = ""
 """What the first line of an instance is chained to."""
-SCHEME = 1
+SCHEME = 2
 """The scheme of what is written now."""
-LINES: dict[int, tuple[str, ...]] = {
-    1: (
-        "tenant", "instance", "seq", "row", "at", "event", "transition", "before", "after", "actor", "reason",
-        "attempt", "data", "version", "note",
-    ),
-}  # fmt: skip
+FIRST_LINE = (
+    "tenant", "instance", "seq", "row", "at", "event", "transition", "before", "after", "actor", "reason",
+    "attempt", "data", "version", "note",
+)  # fmt: skip
+LINES: dict[int, tuple[str, ...]] = {1: FIRST_LINE, 2: (*FIRST_LINE, "since")}
 """The fields of a line of history that its hash covers, by scheme."""
-SEALS: dict[int, tuple[str, ...]] = {
-    1: (
-        "tenant", "id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at",
-        "updated_at", "journal",
-    ),
-}  # fmt: skip
+FIRST_SEAL = (
+    "tenant", "id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at",
+    "updated_at", "journal",
+)  # fmt: skip
+SEALS: dict[int, tuple[str, ...]] = {1: FIRST_SEAL, 2: (*FIRST_SEAL, "states", "since")}
 """The fields of an instance's row that its seal covers beside the snapshot, by scheme."""
 
 
