@@ -12,6 +12,7 @@ from typing import Literal, Protocol
 from headway.store.queries import (
     AskQuery,
     Claim,
+    Counts,
     EventPage,
     EventQuery,
     InstanceQuery,
@@ -72,8 +73,15 @@ class InstanceStore(Protocol):
     async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
         """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
 
+    async def counts(self, tenant: str) -> Counts:
+        """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
+
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
-        """Delete instances that ended before a time, with their history and asks; returns how many."""
+        """Delete instances that ended before a time, with their history and asks; returns how many.
+
+        For each version and final states a live message (`PRUNED`) says how many, so that readers of the log
+        can keep their counts.
+        """
 
 
 class HistoryStore(Protocol):

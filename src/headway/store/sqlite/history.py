@@ -6,12 +6,13 @@ position of the last line written before it, and follows that line in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 from headway.store.queries import EventPage, EventQuery
-from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
+from headway.store.rows import PRUNED, Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow, pruned_message
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import HISTORY, MESSAGE, readable_values
@@ -34,14 +35,21 @@ WINDOW = 1_000
 """So many lines and messages are looked at for those that fit a query."""
 # Not the highest position there is: that goes back when instances and messages are pruned.
 LAST_EVENT = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('history', 'outbox')"
+LAST_PLACES = """
+SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'history'), 0),
+    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0)
+"""
 FORGOTTEN = "SELECT stamp, position, message FROM forgotten WHERE log = 'events'"
 FILTERS = {
     "instance": "told.instance = :instance",
-    "chart": "own.chart = :chart",
+    "chart": "{chart} = :chart",
     "owner": "own.owner = :owner",
     "parent": "own.parent = :parent",
 }
-READABLE = "(own.chart NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
+READABLE = "({chart} NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
+OF_INSTANCE = "own.chart"
+OF_MESSAGE = "CASE told.instance WHEN '' THEN json_extract(told.data, '$.chart') ELSE own.chart END"
+"""The chart of a message: one that is of no instance says which it is of."""
 TENANT = "told.tenant = :tenant"
 ALL_OF_A_TENANT = "+told.tenant = :tenant"
 """Not by the index of instances, which would sort all that the tenant ever had."""
@@ -53,9 +61,10 @@ LINES = (
     " {filters} ORDER BY told.position LIMIT :limit"
 )
 MESSAGES = (
-    "SELECT own.chart, own.owner, own.parent,"
+    f"SELECT {OF_MESSAGE}, own.owner, own.parent,"
     f" told.line, {', '.join(f'told.{column}' for column in MESSAGE.columns)}"
-    f" FROM outbox AS told {OWN} WHERE told.kind = 'live'"
+    " FROM outbox AS told LEFT JOIN instance AS own ON own.tenant = told.tenant AND own.id = told.instance"
+    " WHERE told.kind = 'live' AND (own.id IS NOT NULL OR told.instance = '')"
     " AND told.position > :after_message AND told.position <= :last_message"
     " {filters} ORDER BY told.position LIMIT :limit"
 )
@@ -65,6 +74,8 @@ FIRST_MESSAGE = (
 WINDOW_OF_LINES = "SELECT position FROM history WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 WINDOW_OF_MESSAGES = "SELECT line, position FROM outbox WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 cursor_of = attrgetter("cursor")
+Group = tuple[str, str, int, str]
+"""What instances that are pruned have in common: tenant, chart, version and final states."""
 
 
 def forgetting(last: str) -> str:
@@ -105,6 +116,14 @@ class SqliteHistory:
     async def pruned(self, key: Key) -> str:
         """The hash of an instance's last pruned line, while other lines or its row are left; else empty."""
         return next((str(last) for (last,) in await self._database.fetch(PRUNED, key)), "")
+
+
+def tell_of_pruned(connection: Connection, pruned: Mapping[Group, int], now: datetime) -> None:
+    """Put into the log how many instances of each group are gone; belongs in their transaction."""
+    for group, count in pruned.items():
+        [(line, last)] = connection.fetch(LAST_PLACES)
+        message = pruned_message(*group, count, id=f"{PRUNED}:{last + 1}", at=now)
+        connection.write(MESSAGE.insert, [[*MESSAGE.values(message), line]])
 
 
 def prune_lines(connection: Connection, key: Key, limit: int) -> tuple[int, bool]:
@@ -158,9 +177,9 @@ def read_events(connection: Connection, query: EventQuery) -> EventPage:
     }
     found: list[LogRow] = []
     if last.position > after.position:
-        found += _lines(connection.fetch(_filtered(LINES, query), bound))
+        found += _lines(connection.fetch(_filtered(LINES, query, OF_INSTANCE), bound))
     if last.message > after.message:
-        found += _messages(connection.fetch(_filtered(MESSAGES, query), bound))
+        found += _messages(connection.fetch(_filtered(MESSAGES, query, OF_MESSAGE), bound))
         found.sort(key=cursor_of)
     events = found[: query.limit]
     if len(events) == query.limit:
@@ -193,14 +212,14 @@ def _window_ends(connection: Connection, query: EventQuery, after: Cursor, end: 
     return min([end, *(Cursor(0, *place) for place in (*lines, *messages))])
 
 
-def _filtered(sql: str, query: EventQuery) -> str:
+def _filtered(sql: str, query: EventQuery, chart: str) -> str:
     """The statement for the filters that are set."""
     terms = [term for name, term in FILTERS.items() if getattr(query, name) is not None]
     if query.readable is not None:
         terms.append(READABLE)
     if query.tenant is not None:
         terms.append(ALL_OF_A_TENANT if query.instance is None else TENANT)
-    return sql.format(filters="".join(f" AND {term}" for term in terms))
+    return sql.format(filters="".join(f" AND {term.format(chart=chart)}" for term in terms))
 
 
 def _lines(found: Iterable[tuple[Any, ...]]) -> list[EventRow]:

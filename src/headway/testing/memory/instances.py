@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from headway.codec import replace
 from headway.store.port import Owned
-from headway.store.queries import InstanceQuery
-from headway.store.rows import InstanceRow, Key
+from headway.store.queries import Counts, InstanceQuery
+from headway.store.rows import Cursor, InstanceRow, Key, StateCount, pruned_message
 from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Commands, JobRunner, Tables
 
@@ -52,7 +54,11 @@ class MemoryInstances:
 
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
         """Delete instances that ended before a time, with their history and asks; returns how many."""
-        return await self._call(lambda tables, _: _prune(tables, before, limit, chart), writes=True)
+        return await self._call(lambda tables, now: _prune(tables, before, limit, chart, now), writes=True)
+
+    async def counts(self, tenant: str) -> Counts:
+        """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
+        return await self._call(lambda tables, _: _counts(tables, tenant))
 
 
 def _look_up(tables: Tables, keys: Collection[Key]) -> list[InstanceRow]:
@@ -88,15 +94,31 @@ def _owned(tables: Tables, table: Owned, after: Key, limit: int) -> list[tuple[K
     return [(key, (key[0], instance)) for key, instance in found]
 
 
-def _prune(tables: Tables, before: datetime, limit: int, chart: str | None) -> int:
+def _counts(tables: Tables, tenant: str) -> Counts:
+    groups: dict[tuple[str, int, str, bool], list[datetime]] = {}
+    for row in tables.instances.values():
+        if row.tenant == tenant:
+            groups.setdefault((row.chart, row.version, row.states, row.ended), []).append(row.since)
+    items = [
+        StateCount(chart, version, states, ended, len(since), None if ended else min(since))
+        for (chart, version, states, ended), since in groups.items()
+    ]
+    return Counts(items, Cursor(0, tables.position))
+
+
+def _prune(tables: Tables, before: datetime, limit: int, chart: str | None, now: datetime) -> int:
     ended = [
         row
         for row in tables.instances.values()
         if row.ended and row.updated_at < before and chart in {None, row.chart}
     ]
     ended.sort(key=lambda row: (row.chart, row.updated_at))
+    gone = Counter((row.tenant, row.chart, row.version, row.states) for row in ended[:limit])
     for row in ended[:limit]:
         _forget(tables, (row.tenant, row.id))
+    for group, count in gone.items():
+        place = tables.next_position()
+        tables.messages.append(replace(pruned_message(*group, count, id=str(place), at=now), position=place))
     return len(ended[:limit])
 
 
