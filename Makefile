@@ -25,7 +25,8 @@ test: ## Run all tests
 	@scripts/setup tests
 	PYTHONHASHSEED=0 $(BIN)/pytest -n 2 # a fixed order of sets: the same verdict every time
 
-check: setup ## Check format, lint, types, layers and the examples in the docs
+check: ## Check format, lint, types, layers and the examples in the docs
+	@scripts/setup tests
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy $(CODE)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from headway.store import migrate
+from headway.store.address import database_at
 from headway.store.postgres.store import postgres_database
 from tests import fuzzing
 from tests.store.postgres_server import PostgresServer
@@ -84,3 +85,15 @@ def database(request: pytest.FixtureRequest) -> str:
         return f"sqlite:///{request.getfixturevalue('tmp_path')}/headway.db"
     address: str = request.getfixturevalue("postgres_address")
     return address
+
+
+@pytest.fixture
+def address(database: str, runner: asyncio.Runner) -> str:
+    """The address of a migrated database without rows."""
+
+    async def make() -> None:
+        async with database_at(database, create=True) as opened:
+            await migrate.up(opened)
+
+    runner.run(make())
+    return database

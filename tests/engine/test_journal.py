@@ -4,6 +4,7 @@ import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from operator import attrgetter
 from typing import Any, cast
 
 import pytest
@@ -462,10 +463,10 @@ FIELDS: dict[str, Any] = {
 def test_a_new_column_leaves_older_lines_valid(monkeypatch: pytest.MonkeyPatch) -> None:
     """A line is judged by the scheme it was written under, and an older scheme cannot follow a newer one."""
     old_fields = {name: value for name, value in FIELDS.items() if name != "note"}
-    monkeypatch.setattr(journal, "LINES", {1: tuple(old_fields), 2: tuple(FIELDS)})
+    monkeypatch.setattr(journal, "LINES", {1: attrgetter(*old_fields), 2: attrgetter(*FIELDS)})
     old = HistoryRow(**FIELDS, hash=journal._hash(1, encode([*old_fields.values()])))
     monkeypatch.setattr(journal, "SCHEME", 2)
-    new = journal.chained(old.hash, **(FIELDS | {"seq": 2, "note": "seen"}))
+    new = journal.chained(old.hash, HistoryRow(**(FIELDS | {"seq": 2, "note": "seen"}), hash=""))
     assert new.hash.startswith("2:")
     assert journal.follows(old, "")
     assert journal.follows(new, old.hash)

@@ -8,7 +8,7 @@ from typing import Any
 from headway import Event, person
 from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application
-from headway.statechart.effects import Message, SpawnChild, StoreRecord, WriteLog
+from headway.statechart.effects import PublishMessage, SpawnChild, StoreRecord, WriteLog
 from headway.statechart.snapshot import Actor
 from headway.statechart.step.step import Step, status_of
 from headway.testing import Journey
@@ -92,7 +92,9 @@ class Applying(Journey):
     def told(self, name: str) -> list[Any]:
         """The data of all live messages of a type."""
         return [
-            e.data for e in self.effects if isinstance(e, Message) and e.kind == "live" and e.name == name
+            e.data
+            for e in self.effects
+            if isinstance(e, PublishMessage) and e.kind == "live" and e.name == name
         ]
 
     def logged(self) -> list[str]:

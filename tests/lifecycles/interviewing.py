@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from headway import Event, agent, person
 from headway.lifecycles.interviews.chart import Interview
-from headway.statechart.effects import Message
+from headway.statechart.effects import PublishMessage
 from headway.statechart.snapshot import SYSTEM, Actor
 from headway.testing import Journey
 
@@ -181,6 +181,6 @@ def standing_in(state: str) -> Journey:
     return life
 
 
-def messages(life: Journey) -> list[Message]:
+def messages(life: Journey) -> list[PublishMessage]:
     """What the last step told the world."""
-    return [effect for effect in life.steps[-1].effects if isinstance(effect, Message)]
+    return [effect for effect in life.steps[-1].effects if isinstance(effect, PublishMessage)]

@@ -231,7 +231,7 @@ class Stage:
         assert {key: kept.get(key, 0) for key in counters} == dict(counters)
 
 
-SENT = (effects.Message, effects.RemindAsk, effects.EscalateAsk, effects.WriteLog, effects.Deliver)
+SENT = (effects.PublishMessage, effects.RemindAsk, effects.EscalateAsk, effects.WriteLog, effects.Deliver)
 
 
 def _sent(effect: Any) -> tuple[object, ...]:

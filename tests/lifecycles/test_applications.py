@@ -8,7 +8,7 @@ from headway import Event
 from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.statechart.check.check import check
-from headway.statechart.effects import AddToCounter, CancelWork, Message, StartWork
+from headway.statechart.effects import AddToCounter, CancelWork, PublishMessage, StartWork
 from headway.statechart.snapshot import Actor
 from headway.testing import Journey
 from tests.lifecycles.applying import ADMIN, USER, WORKER, Applying, at, ended, failed_with, switch
@@ -37,7 +37,7 @@ def test_dispatch_queues_the_task_and_tells_the_workers() -> None:
         "resumeId": "r1",
         "mode": "autopilot",
     }
-    assert [m.data for m in life.last(Message) if m.name == "task:created"] == [sent]
+    assert [m.data for m in life.last(PublishMessage) if m.name == "task:created"] == [sent]
 
 
 @pytest.mark.mission("APP-T1", "APP-TIER")
@@ -182,7 +182,7 @@ def test_cancel_from_every_live_state(state: str, who: Actor) -> None:
     running = [] if state == "created" else [("running:ann", -1)]
     assert [(added.key, added.by) for added in life.last(AddToCounter)] == [("usage:ann", -1), *running]
     assert bool(life.last(CancelWork)) == working
-    assert [told.data for told in life.last(Message) if told.name == "task:cancelled"] == [
+    assert [told.data for told in life.last(PublishMessage) if told.name == "task:cancelled"] == [
         {"taskId": "task1"}
     ]
     assert not life.snapshot.timers

@@ -10,7 +10,7 @@ import pytest
 from headway.clock import time_text
 from headway.lifecycles.crawls.chart import CrawlJob
 from headway.lifecycles.crawls.record import AMOUNTS
-from headway.statechart.effects import Message, StartWork, StoreRecord
+from headway.statechart.effects import PublishMessage, StartWork, StoreRecord
 from headway.statechart.snapshot import work_progress
 from tests.lifecycles.crawling import (
     ANN,
@@ -195,7 +195,7 @@ def test_the_end_of_the_work_completes_the_job_and_tells_of_its_results() -> Non
     counters = world.of["it"].counters
     assert counters["documents_emitted"] == 3
     assert counters.keys().isdisjoint({"note", "urls_total", "chunks_indexed"})
-    (message,) = world.found(Message)[-1:]
+    (message,) = world.found(PublishMessage)[-1:]
     assert (message.kind, message.name) == ("topic", "crawl.succeeded")
     assert message.data == {"kind": "crawl", "url": "https://example.org/a", "domain": "example.org"}
 

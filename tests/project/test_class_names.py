@@ -18,25 +18,6 @@ SAME_NOUN = {
 LIFECYCLES = "lifecycles/"
 """Each lifecycle is a package of its own, with the words of its domain; they count among themselves only."""
 
-KNOWN: frozenset[str] = frozenset(
-    {
-        "Call",
-        "Cancel",
-        "Connection",
-        "Connections",
-        "Counts",
-        "Inbox",
-        "Limits",
-        "Message",
-        "Reader",
-        "Timers",
-        "UnknownVersion",
-        "Why",
-        "Work",
-    }
-)
-"""Names that still have several meanings. Take a name out when it has one; add none."""
-
 
 def places() -> dict[str, set[str]]:
     """The names of classes, each with the places where it is defined."""
@@ -53,11 +34,4 @@ def places() -> dict[str, set[str]]:
 
 def test_a_class_name_has_one_meaning() -> None:
     """No class takes a name that another class has."""
-    several = {name: sorted(where) for name, where in places().items() if len(where) > 1}
-    assert {name: where for name, where in several.items() if name not in KNOWN} == {}
-
-
-def test_the_list_of_exceptions_only_shrinks() -> None:
-    """A name that has one meaning now is no exception any more."""
-    several = {name for name, where in places().items() if len(where) > 1}
-    assert sorted(KNOWN - several) == []
+    assert {name: sorted(where) for name, where in places().items() if len(where) > 1} == {}

@@ -2,33 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pytest
 
-from headway import (
-    Event,
-    Refusal,
-    Step,
-    start,
-    step,
-)
+from headway import Event, Refusal, Step, start, step
 from headway.errors import DefinitionError, DocumentError
 from headway.statechart import model
 from headway.statechart.scxml.document import from_scxml
 from headway.statechart.scxml.elements import MOST_TEXT, OWN
+from tests.scxml.documents import NOW, scxml
 
 pytestmark = pytest.mark.mission("ENG-18")
-
-MATERIAL = sorted((Path(__file__).parent / "scion").glob("*/*.scxml"))
-TEXTS = [path.read_text(encoding="utf-8") for path in MATERIAL]
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def scxml(inside: str, attributes: str = "") -> str:
-    """A document around this content, which begins on line 2."""
-    return f'<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" {attributes}>\n{inside}\n</scxml>'
 
 
 def begin(text: str, **context: object) -> Step:
@@ -411,6 +394,6 @@ def test_conditions_that_fail_again_and_again_end_a_step() -> None:
     chart = from_scxml(
         f'<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0"><state id="s">{rows}</state></scxml>'
     )
-    begun = start(chart, now=datetime(2026, 1, 1, tzinfo=UTC))
+    begun = start(chart, now=NOW)
     assert isinstance(begun, Refusal)
     assert begun.code == "runaway"

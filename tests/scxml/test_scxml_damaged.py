@@ -2,34 +2,16 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headway import (
-    Event,
-    Refusal,
-    Step,
-    start,
-    step,
-)
+from headway import Event, Refusal, Step, start, step
 from headway.errors import DefinitionError, DocumentError
 from headway.statechart.scxml.document import from_scxml
+from tests.scxml.documents import NOW, TEXTS, scxml
 
 pytestmark = pytest.mark.mission("ENG-18")
-
-MATERIAL = sorted((Path(__file__).parent / "scion").glob("*/*.scxml"))
-TEXTS = [path.read_text(encoding="utf-8") for path in MATERIAL]
-NOW = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def scxml(inside: str, attributes: str = "") -> str:
-    """A document around this content, which begins on line 2."""
-    return f'<scxml xmlns="http://www.w3.org/2005/07/scxml" version="1.0" {attributes}>\n{inside}\n</scxml>'
-
 
 WORDS = [
     "<state>", "<parallel>", "<history/>", "id='a'", "target='a b'", "initial='a'", "<if cond=''>",

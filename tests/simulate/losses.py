@@ -22,24 +22,24 @@ def loses(effect: type) -> Bug:
 
 def one_message_is_lost(patch: Patch) -> None:
     """That an order is ready is told to nobody."""
-    write = commit.WRITERS[effects.Message]
+    write = commit.WRITERS[effects.PublishMessage]
 
     def choosy(written: Any, effect: Any) -> None:
         if effect.name != "order.ready":
             write(written, effect)
 
-    patch.setitem(commit.WRITERS, effects.Message, choosy)
+    patch.setitem(commit.WRITERS, effects.PublishMessage, choosy)
 
 
 def messages_are_written_twice(patch: Patch) -> None:
     """A message stands there once more, under another id."""
-    write = commit.WRITERS[effects.Message]
+    write = commit.WRITERS[effects.PublishMessage]
 
     def twice(written: Any, effect: Any) -> None:
         write(written, effect)
         write(written, replace(effect, id=f"{effect.id}+"))
 
-    patch.setitem(commit.WRITERS, effects.Message, twice)
+    patch.setitem(commit.WRITERS, effects.PublishMessage, twice)
 
 
 def counters_that_nobody_reads_are_lost(patch: Patch) -> None:
@@ -147,7 +147,7 @@ LOSSES: list[Bug] = [
     *map(
         loses,
         (
-            effects.Message,
+            effects.PublishMessage,
             effects.Deliver,
             effects.StoreRecord,
             effects.RemindAsk,

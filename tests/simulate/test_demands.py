@@ -69,7 +69,9 @@ def test_a_question_that_is_held_by_who_is_barred_is_missed(monkeypatch: pytest.
         simulate(Petition, seeds=range(60), calls=25)
 
 
-@pytest.mark.parametrize("effect", [effects.Message, effects.WriteLog, effects.StoreRecord, effects.Deliver])
+@pytest.mark.parametrize(
+    "effect", [effects.PublishMessage, effects.WriteLog, effects.StoreRecord, effects.Deliver]
+)
 def test_what_entries_and_exits_call_for_is_missed(effect: type, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not only transitions say what is to be told."""
     monkeypatch.setitem(commit.WRITERS, effect, nothing)

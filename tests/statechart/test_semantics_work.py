@@ -12,7 +12,7 @@ from headway.statechart import model
 from headway.statechart.effects import (
     CancelTimer,
     CancelWork,
-    Message,
+    PublishMessage,
     ReportToParent,
     SetTimer,
     SpawnChild,
@@ -202,7 +202,7 @@ def test_progress_maps_the_workers_share_into_the_range_of_the_state() -> None:
     told = journey.work_progress(0.5, stage="signing", counters={"pages": 3})
     assert journey.snapshot.progress == 40
     assert journey.snapshot.counters == {"pages": 3}
-    (message,) = [effect for effect in told.effects if isinstance(effect, Message)]
+    (message,) = [effect for effect in told.effects if isinstance(effect, PublishMessage)]
     assert (message.kind, message.name) == ("live", "progress")
     assert message.data == {
         "instance": "it",

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 from headway import Ask, Final, State, Statechart, Step, person, start, step
 from headway.actions import assign, topic
 from headway.codec import encode
-from headway.statechart.effects import Message, OpenedAsk
+from headway.statechart.effects import OpenedAsk, PublishMessage
 from headway.statechart.snapshot import Event, Snapshot
 from headway.statechart.types import DataType, Sensitive
 
@@ -141,7 +141,7 @@ def test_a_secret_is_hidden_wherever_it_stands(data: dict[str, Any], shown: dict
     event = Told.tell(data, by=ANN)
     done = went(event)
     assert done.history[0].data == shown
-    messages = [effect.data["data"] for effect in done.effects if isinstance(effect, Message)]
+    messages = [effect.data["data"] for effect in done.effects if isinstance(effect, PublishMessage)]
     assert messages == [shown] * 3
     assert event.data == data
     assert SECRET not in told(done)
@@ -149,7 +149,7 @@ def test_a_secret_is_hidden_wherever_it_stands(data: dict[str, Any], shown: dict
 
 def test_a_context_tells_its_secrets_neither_to_topics_nor_to_people() -> None:
     """Fields of a message and what an ask shows are hidden; the context keeps them."""
-    [message] = [effect for effect in went(Told.fields()).effects if isinstance(effect, Message)]
+    [message] = [effect for effect in went(Told.fields()).effects if isinstance(effect, PublishMessage)]
     assert message.data == {"token": HIDDEN, "word": "open"}
     done = went(Told.tell({}, by=ANN))
     [ask] = [effect for effect in done.effects if isinstance(effect, OpenedAsk)]

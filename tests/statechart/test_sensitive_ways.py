@@ -23,7 +23,7 @@ from headway.actions import count, topic
 from headway.codec import encode
 from headway.errors import InternalError
 from headway.statechart.authoring.declarations import Upgrade
-from headway.statechart.effects import Message, OpenedAsk
+from headway.statechart.effects import OpenedAsk, PublishMessage
 from headway.statechart.model import Send
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Event
@@ -179,7 +179,7 @@ def test_a_mark_holds_by_every_way_to_a_value(data: dict[str, Any], shown: dict[
     done = sent(Told.tell(data))
     assert isinstance(done, Step)
     assert done.history[0].data == shown
-    assert [each.data["data"] for each in done.effects if isinstance(each, Message)] == [shown]
+    assert [each.data["data"] for each in done.effects if isinstance(each, PublishMessage)] == [shown]
     assert SECRET not in told(done)
     assert "4711" not in told(done)
 
@@ -189,7 +189,7 @@ def test_a_context_hides_what_it_is_kept_as() -> None:
     done = sent(Told.fields())
     assert isinstance(done, Step)
     assert done.snapshot.context == {"tok": SECRET, "same": SECRET}
-    [message] = [each for each in done.effects if isinstance(each, Message)]
+    [message] = [each for each in done.effects if isinstance(each, PublishMessage)]
     [ask] = [each for each in done.effects if isinstance(each, OpenedAsk)]
     assert message.name == f"told.{HIDDEN}"
     assert message.data == ask.shows == {"tok": HIDDEN, "same": HIDDEN}
@@ -206,7 +206,7 @@ def test_a_context_that_is_marked_as_a_whole_tells_none_of_its_fields() -> None:
         end = on.to(off, emit=topic("told.{tok}", "tok"))
 
     done = step(Whole, start(Whole, "w", now=NOW).unwrap().snapshot, Whole.end(), NOW).unwrap()
-    [message] = [each for each in done.effects if isinstance(each, Message)]
+    [message] = [each for each in done.effects if isinstance(each, PublishMessage)]
     assert (message.name, message.data) == (f"told.{HIDDEN}", {"tok": HIDDEN})
 
 
@@ -216,7 +216,7 @@ def test_what_a_state_says_on_the_way_hides_it() -> None:
     [work] = busy.work.values()
     event = Event("work.progress", {"fraction": 0.5, "same": SECRET}, ref=work.id, attempt=1)
     [message] = step(Told, busy, event, NOW).unwrap().effects
-    assert isinstance(message, Message)
+    assert isinstance(message, PublishMessage)
     assert message.data["message"] == f"paying {HIDDEN} {HIDDEN}"
 
 

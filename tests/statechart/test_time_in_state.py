@@ -49,7 +49,7 @@ def stays(journey: Journey) -> list[tuple[str, int | None]]:
 
 
 def test_a_line_that_leaves_the_leaf_states_says_when_they_were_reached() -> None:
-    """Also when they are entered again, and for what is only passed through; what only acts leaves nothing."""
+    """Also when they are entered again or only passed through; what only acts leaves nothing."""
     journey = Journey(Nested)
     begun = journey.clock.now()
     for event in ("note", "again", "swap", "note", "out"):

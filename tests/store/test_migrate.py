@@ -84,8 +84,14 @@ def stored() -> list[InstanceRow]:
     """Instances whose leaf states are derived from their snapshots; one snapshot says nothing."""
     snapshots = {"b": LIVED, "a": replace(LIVED, states=("a",)), "none": replace(LIVED, states=(), since={})}
     return [
-        instance(id_, created_at=LATER, since=each.reached or LATER, states=each.state, snapshot=encode(each).decode())
-        for id_, each in snapshots.items()
+        instance(
+            id_,
+            created_at=LATER,
+            since=lived.reached or LATER,
+            states=lived.state,
+            snapshot=encode(lived).decode(),
+        )
+        for id_, lived in snapshots.items()
     ]
 
 

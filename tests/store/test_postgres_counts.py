@@ -31,7 +31,7 @@ def store(postgres_address: str, runner: asyncio.Runner) -> Iterator[PostgresSto
 async def test_what_the_log_cannot_show_yet_is_not_counted(
     store: PostgresStore, postgres_address: str
 ) -> None:
-    """Steps after the oldest transaction under way are taken back, in counts and in the times of the oldest."""
+    """Steps after the oldest transaction under way are taken back, in counts and in `oldest`."""
     for n in range(4):
         await store.run(begun(f"i{n}", since=AT + n * SECOND))
     before = await store.instances.counts("acme")
@@ -48,9 +48,11 @@ async def test_what_the_log_cannot_show_yet_is_not_counted(
         page = await store.events.page(EventQuery(after=held.cursor))
         assert not page.events
         assert page.held_back
-        assert {*held.items} == {*before.items} == {
-            StateCount("expense", 1, "draft", ended=False, count=4, oldest=AT)
-        }
+        assert (
+            {*held.items}
+            == {*before.items}
+            == {StateCount("expense", 1, "draft", ended=False, count=4, oldest=AT)}
+        )
         assert await grouped(store) != totals(held)
         await transaction.rollback()
     assert await read_on(store, held) == await read_on(store, before) == await grouped(store)

@@ -19,7 +19,7 @@ from headway.clock import Clock
 from headway.codec import encode
 from headway.outbox.destination import Subscriber
 from headway.outbox.message import Message as Heard
-from headway.statechart.effects import Message, StartWork
+from headway.statechart.effects import PublishMessage, StartWork
 from headway.testing import FakeClock, Harness, Journey, assert_path, covering_paths
 from headway.testing.paths import Happening
 from headway.testing.strategies import walks
@@ -76,7 +76,7 @@ def test_a_journey_keeps_all_that_happened() -> None:
     journey.send(Expense.approve(by=bob))
     assert journey.states == journey.snapshot.states == ("paying",)
     assert [row.transition for row in journey.history] == ["start", "submit", "approve"]
-    assert [e.name for e in journey.effects if isinstance(e, Message)] == ["expense.approved"]
+    assert [e.name for e in journey.effects if isinstance(e, PublishMessage)] == ["expense.approved"]
     assert len(journey.steps) == 3
     journey.work_done()
     assert journey.snapshot.ended

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from headway.api.access import Caller, readable_row
 from headway.api.bodies import NO_NUL, ActorId, RequestBody, ResponseBody, wrong
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, fitting_rows
 from headway.api.idempotency import secret_shown
 from headway.api.instances import Standing, standing_reply
@@ -80,7 +80,7 @@ class AskWithForm(AskShown):
     ]
 
 
-class Inbox(ResponseBody):
+class InboxPage(ResponseBody):
     """A page of asks, the oldest first."""
 
     items: list[AskShown]
@@ -159,7 +159,7 @@ MOVED: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("sen
 
 
 @router.get("", operation_id="list_asks", dependencies=[needs("read", own=True)])
-async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> Inbox:
+async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> InboxPage:
     """The open asks that the caller may answer by role and duties, or that were delegated to the caller.
 
     A page may hold fewer than `limit` though there is a `next` one.
@@ -169,7 +169,7 @@ async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = P
     if (count := fitting_rows(rows)) < len(rows):
         rows, last = rows[:count], rows[count - 1].id
     more = None if last is None else cursor_text("asks", last)
-    return Inbox(items=[AskShown(**_ask(row)) for row in rows], next=more)
+    return InboxPage(items=[AskShown(**_ask(row)) for row in rows], next=more)
 
 
 async def readable_ask(node: Node, caller: Caller, id: str) -> AskRow:  # noqa: A002 - the name in the path
@@ -267,7 +267,7 @@ async def make_link(
     caller: Who,
     node: Here,
     *,
-    call: Call,
+    call: HttpCall,
 ) -> NewLink:
     """Make a link by which one person answers an open ask once, without a login.
 

@@ -1,4 +1,4 @@
-"""`Call`: one request as it came, and `Reply`: the answer as it is sent."""
+"""`HttpCall`: one request as it came, and `Reply`: the answer as it is sent."""
 
 from __future__ import annotations
 
@@ -55,15 +55,16 @@ class Served(NamedTuple):
     most_bytes: int
 
 
-class Call:
+class HttpCall:
     """One request: what came, and who calls.
 
-    `names` are the parameters of its path, as they were sent. `request_id` is the engine's request id of a
-    request with an idempotency key; `keyed` is that request if it is more than one call to the engine.
+    `names` are the parameters of its path, as they were sent; `is_whole` says that `body` is there already.
+    `request_id` is the engine's request id of a request with an idempotency key; `keyed` is that request if
+    it is more than one call to the engine.
     """
 
     __slots__ = (
-        *("access", "app", "body", "caller", "headers", "keyed", "method", "most_bytes", "names"),
+        *("access", "app", "body", "caller", "headers", "is_whole", "keyed", "method", "most_bytes", "names"),
         *("node", "path", "query", "receive", "request_id", "scope", "__dict__"),
     )
 
@@ -74,7 +75,7 @@ class Call:
         self.path: str = scope["path"]
         self.query: bytes = scope["query_string"]
         self.headers: dict[bytes, bytes] = dict(scope["headers"])
-        self.body = b""
+        self.body, self.is_whole = b"", False
         self.names: dict[str, str] = {}
         self.caller: Caller | None = None
         self.request_id: str | None = None
@@ -93,10 +94,11 @@ class Call:
             return
         if int(headers.get(b"content-length", b"0")) > self.most_bytes * MOST_DRAINED:
             raise self._too_large()
-        message = await self.receive()
-        self.body = message.get("body", b"")
-        if message.get("more_body", False):
-            await self._read_rest()
+        if not self.is_whole:
+            message = await self.receive()
+            self.body = message.get("body", b"")
+            if message.get("more_body", False):
+                await self._read_rest()
         if len(self.body) > self.most_bytes:
             raise self._too_large()
         kind = headers.get(b"content-type", b"")

@@ -43,7 +43,7 @@ class Charts(ResponseBody):
     next: None = None
 
 
-class Counts(ResponseBody):
+class ChartCounts(ResponseBody):
     """How many instances of the caller's tenant stand where."""
 
     chart: str
@@ -78,7 +78,7 @@ async def as_svg(name: Name, node: Here, request: Request) -> Response:
 
 
 @router.get("/{name}/counts", operation_id="count_instances")
-async def count_instances(name: Name, node: Here, caller: Who) -> Counts:
+async def count_instances(name: Name, node: Here, caller: Who) -> ChartCounts:
     """How many instances of the caller's tenant have which status; a status without any is 0."""
     chart = node.engine.charts.newest(name)
     counts = Counter({node.id: 0 for node in chart.root.children})
@@ -88,7 +88,7 @@ async def count_instances(name: Name, node: Here, caller: Who) -> Counts:
         rows = await node.engine.list(query)
         counts.update(row.status for row in rows)
         after, complete = (rows[-1].id if rows else None), len(rows) < PAGE
-    return Counts(chart=name, counts=dict(counts), complete=complete)
+    return ChartCounts(chart=name, counts=dict(counts), complete=complete)
 
 
 def summary(chart: Chart) -> ChartSummary:

@@ -1,4 +1,4 @@
-"""Connections that say nothing must not keep others out: who may stay, and who has to go."""
+"""The connections of a server: slow and idle ones are closed, so that they do not keep others out."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ SWEEP_SECONDS = 1.0
 LARGEST_HEAD = 65_536
 
 
-class Connections:
-    """All connections of a server: closes what takes too long, and the most silent when there is no room."""
+class ServerConnections:
+    """All connections of a server: closes those that take too long, and the longest idle when it is full."""
 
     def __init__(self, limits: Limits, monotonic: Callable[[], float]) -> None:
         self.limits = limits
@@ -87,10 +87,10 @@ class Connections:
         connection.transport.abort()
 
 
-class Connection(HttpToolsProtocol):
-    """One connection, which tells the keeper of all what it waits for."""
+class HttpConnection(HttpToolsProtocol):
+    """One connection, which reports to the keeper of all what it waits for."""
 
-    keeper: Connections
+    keeper: ServerConnections
     head: int | None = 0
     """How much of a request has come, before the end of its headers."""
     is_whole = True
@@ -168,7 +168,7 @@ class Connection(HttpToolsProtocol):
 class WebSocketConnection(WebSocketsSansIOProtocol):
     """A WebSocket: the service waits for it until it is known who has opened it, and again at its end."""
 
-    keeper: Connections
+    keeper: ServerConnections
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """It takes the place of the connection that asked for it."""
@@ -189,7 +189,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.keeper.waits(self)
 
 
-AnyConnection = Connection | WebSocketConnection
+AnyConnection = HttpConnection | WebSocketConnection
 
 
 def _has_unread(transport: asyncio.Transport) -> bool:

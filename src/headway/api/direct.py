@@ -13,51 +13,41 @@ from typing import Any
 from starlette.responses import Response
 from starlette.types import Message
 
-from headway.api.call import Call
-from headway.api.connections import Connection
+from headway.api.call import HttpCall, Reply
+from headway.api.connections import HttpConnection
 from headway.api.route import Front, Route, whole
 
 LARGEST_DIRECT = 65_536
 LINES = {status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n".encode() for status in HTTPStatus}
 
 
-class Exchange:
-    """A request that the connection answers itself, in the place of uvicorn's cycle."""
+class DirectCall(HttpCall):
+    """A call that the connection answers itself; it has what uvicorn needs of its cycle."""
 
-    __slots__ = (
-        "_is_read",
-        "body",
-        "call",
-        "disconnected",
-        "keep_alive",
-        "more_body",
-        "response_complete",
-        "route",
-    )
+    __slots__ = ("disconnected", "keep_alive", "more_body", "response_complete", "route")
 
     def __init__(self, front: Front, scope: dict[str, Any], *, keep_alive: bool) -> None:
-        self.call = Call(front.served, scope, self._receive)
-        self.route: Route | None = front.find(self.call)
-        self.body, self.more_body, self.keep_alive = b"", True, keep_alive
-        self.disconnected = self.response_complete = self._is_read = False
+        super().__init__(front.served, scope, self._wait)
+        self.route: Route | None = front.find(self)
+        self.keep_alive = keep_alive
+        self.more_body = self.is_whole = True
+        self.disconnected = self.response_complete = False
 
     @property
-    def message_event(self) -> Exchange:
+    def message_event(self) -> DirectCall:
         """Nobody waits for a message."""
         return self
 
     def set(self) -> None:
         """Nobody waits."""
 
-    async def _receive(self) -> Message:
-        """The body, once; then nothing, until whoever waits for more is cancelled."""
-        if self._is_read:
-            await asyncio.get_running_loop().create_future()
-        self._is_read = True
-        return {"type": "http.request", "body": bytes(self.body), "more_body": False}
+    async def _wait(self) -> Message:
+        """Nothing more comes, until whoever waits for it is cancelled."""
+        await asyncio.get_running_loop().create_future()
+        raise AssertionError
 
 
-class DirectConnection(Connection):
+class DirectConnection(HttpConnection):
     """A connection that calls direct routes itself: one task and one write for each request.
 
     A small POST is answered here; any other request goes through ASGI, to the same route. It stands in for
@@ -68,25 +58,26 @@ class DirectConnection(Connection):
 
     def on_headers_complete(self) -> None:
         """All of a request but its body has come."""
-        exchange: Any = self._exchange()
-        if exchange is None:
+        call: Any = self._call()
+        if call is None:
             super().on_headers_complete()
             return
-        self.head, self.cycle = None, exchange
+        self.head, self.cycle = None, call
 
     def on_message_complete(self) -> None:
         """A request has come."""
         super().on_message_complete()
-        exchange: object = self.cycle
-        if isinstance(exchange, Exchange) and not exchange.response_complete:
-            task = self.loop.create_task(self._answer(exchange))
+        call: object = self.cycle
+        if isinstance(call, DirectCall) and not call.response_complete:
+            task = self.loop.create_task(self._answer(call))
             task.add_done_callback(self.tasks.discard)
             self.tasks.add(task)
 
-    def _exchange(self) -> Exchange | None:
-        if self.parser.get_method() != b"POST" or self.pipeline or self.expect_100_continue:
+    def _call(self) -> DirectCall | None:
+        parser = self.parser
+        if parser.get_method() != b"POST" or self.pipeline or self.expect_100_continue:
             return None
-        if self.parser.should_upgrade() or self.parser.get_http_version() != "1.1":
+        if parser.should_upgrade() or parser.get_http_version() != "1.1":
             return None
         if not getattr(self.cycle, "response_complete", True) or self.front.is_wrapped:
             return None
@@ -101,18 +92,20 @@ class DirectConnection(Connection):
             "query_string": b"",
             "headers": self.headers,
         }
-        keep_alive = self.parser.should_keep_alive() and not self.keeper.draining
-        exchange = Exchange(self.front, scope, keep_alive=keep_alive)
-        return exchange if exchange.route is not None and exchange.route.is_direct else None
+        keep_alive = parser.should_keep_alive() and not self.keeper.draining
+        call = DirectCall(self.front, scope, keep_alive=keep_alive)
+        return call if call.route is not None and call.route.is_direct else None
 
-    async def _answer(self, exchange: Exchange) -> None:
-        assert exchange.route is not None  # noqa: S101 - else it is no exchange
-        response = await whole(await exchange.route.answer(exchange.call), exchange.call)
-        exchange.response_complete = True
-        if exchange.disconnected or self.transport.is_closing():
+    async def _answer(self, call: DirectCall) -> None:
+        assert call.route is not None  # noqa: S101 - else it goes through ASGI
+        response = await call.route.answer(call)
+        if type(response) is not Reply:
+            response = await whole(response, call)
+        call.response_complete = True
+        if call.disconnected or self.transport.is_closing():
             return
-        self.transport.write(_written(response, self.server_state.default_headers, exchange.keep_alive))
-        if not exchange.keep_alive:
+        self.transport.write(_written(response, self.server_state.default_headers, call.keep_alive))
+        if not call.keep_alive:
             self.transport.close()
         self.on_response_complete()
 

@@ -52,10 +52,10 @@ class Feed:
     def __init__(self, tail: Tail, wanted: Wanted, frames: Frames, cipher: CursorCipher) -> None:
         """`seal` is that of the tenant."""
         self.wanted, self.cipher = wanted, cipher
-        self.readers: set[Reader] = set()
+        self.readers: set[FeedReader] = set()
         """All of them: those that have joined, and those that catch up."""
         self._tail, self._frames = tail, frames
-        self._joined: dict[Reader, None] = {}
+        self._joined: dict[FeedReader, None] = {}
         self._follower = self._new_follower(None)
         self._passed = Cursor()
         self._pages: dict[Cursor, asyncio.Task[Page]] = {}
@@ -79,14 +79,14 @@ class Feed:
         for page in self._pages.values():
             page.cancel()
 
-    def join(self, reader: Reader) -> bool:
+    def join(self, reader: FeedReader) -> bool:
         """Hand over to a reader from now on; False when it must read first what has been handed over."""
         if reader.reached < self._passed:
             return False
         self._joined[reader] = None
         return True
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: FeedReader) -> None:
         """Hand over no more for a while."""
         self._joined.pop(reader, None)
 
@@ -145,7 +145,7 @@ class Feed:
             self.leave(reader)
 
 
-class Reader:
+class FeedReader:
     """One connection's place in the log: what waits for it, bounded, and what it was given last.
 
     `reached` is the last that waits, `given` the last that was written to the connection.

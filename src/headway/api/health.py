@@ -23,7 +23,7 @@ class Health(ResponseBody):
     status: Literal["alive"] = "alive"
 
 
-class UnknownVersion(ResponseBody):
+class UnknownVersionShown(ResponseBody):
     """A version that instances live by and this node does not know, with the living nodes that know it."""
 
     chart: str
@@ -38,7 +38,7 @@ class Readiness(ResponseBody):
 
     status: Literal["ready"] = "ready"
     unknown_versions: Annotated[
-        list[UnknownVersion], Meta(description="What this node leaves to others, as of the last minute.")
+        list[UnknownVersionShown], Meta(description="What this node leaves to others, as of the last minute.")
     ] = []
 
 
@@ -55,7 +55,7 @@ async def ready(request: Request, node: Here) -> Readiness:
         raise Problem("unavailable", "the service is about to stop", headers={"Retry-After": "5"})
     await node.engine.store.leases.get(PROBE)
     unknown = [
-        UnknownVersion(chart=each.chart, version=each.version, nodes=[*each.nodes])
+        UnknownVersionShown(chart=each.chart, version=each.version, nodes=[*each.nodes])
         for each in node.presence.unknown
     ]
     return Readiness(unknown_versions=unknown)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headway.api.access import Access, Caller, readable_by, readable_row
 from headway.api.cursors import CursorCipher, CursorCiphers
-from headway.api.follow import Feed, Reader, Wanted
+from headway.api.follow import Feed, FeedReader, Wanted
 from headway.api.frames import Beat, Frames
 from headway.api.limits import LiveLimits, Slot, Streams
 from headway.api.problems import Problem, lacks_scope, problem_of
@@ -48,8 +48,8 @@ class Hub:
         self._streams, self._ciphers = streams, ciphers
         self._frames = Frames(engine.charts)
         self._feeds: dict[Wanted, Feed] = {}
-        self._sessions: dict[Reader, Session] = {}
-        self._slots: dict[Reader, Slot] = {}
+        self._sessions: dict[FeedReader, Session] = {}
+        self._slots: dict[FeedReader, Slot] = {}
         self._watch: asyncio.Task[None] | None = None
 
     @property
@@ -66,7 +66,7 @@ class Hub:
 
     async def enter(
         self, authorization: str | None, after: str | None = None, **properties: str | None
-    ) -> Reader:
+    ) -> FeedReader:
         """A reader for whoever has this credential, from a cursor or from now on.
 
         Events have all the `properties`. Raises Problem 401, 403, 422 and 429, UnknownInstanceError and
@@ -80,7 +80,7 @@ class Hub:
         feed = self._feed(wanted, cipher)
         session = Session(authorization, caller.tenant)
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
-        reader = Reader(feed, self.limits)
+        reader = FeedReader(feed, self.limits)
         feed.readers.add(reader)
         self._sessions[reader], self._slots[reader] = session, slot
         try:
@@ -97,7 +97,7 @@ class Hub:
             raise
         return reader
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: FeedReader) -> None:
         """A connection is gone."""
         feed = reader.feed
         feed.leave(reader)

@@ -11,7 +11,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from headway.api.call import Call, Reply, json_response
+from headway.api.call import HttpCall, Reply, json_response
 from headway.api.problems import PROBLEM_JSON, Problem
 from headway.codec import Value, decode, encode, fingerprint
 from headway.engine.requests import Request
@@ -71,13 +71,13 @@ def is_stored(response: Response) -> bool:
     return response.status_code < LOWEST_ERROR or response.status_code == CONFLICT
 
 
-def request_of(call: Call, key: str) -> Request:
+def request_of(call: HttpCall, key: str) -> Request:
     """The request that a call with a key is."""
     tenant = "" if call.caller is None else call.caller.tenant
     return Request((tenant, REQUEST_ID + key), _asked(call), call.path)
 
 
-def _asked(call: Call) -> str:
+def _asked(call: HttpCall) -> str:
     """A fingerprint of the request: the same for JSON that differs only in spaces and the order of keys."""
     actor = None if call.caller is None else call.caller.actor
     asked = (call.method, call.path, call.query.decode("latin-1"), actor, _canonical(call.body))

@@ -76,7 +76,7 @@ class NewInstance(RequestBody):
     ] = None
 
 
-class Cancel(RequestBody):
+class CancelBody(RequestBody):
     """Why an instance is cancelled."""
 
     reason: Text | None = None
@@ -188,7 +188,7 @@ class Lines(ResponseBody):
     next: str | None
 
 
-class Why(ResponseBody):
+class WhyShown(ResponseBody):
     """Why an instance stands where it stands."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
@@ -332,11 +332,11 @@ async def get_history(
 
 
 @router.get("/{instance}/why", operation_id="get_why", **READS)
-async def get_why(instance: Name, node: Here, caller: Who) -> Why:
+async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
     explained = await node.engine.why(caller.tenant, instance)
-    return Why(
+    return WhyShown(
         text=str(explained),
         stuck=explained.stuck,
         why=to_data(explained.why),
@@ -354,7 +354,7 @@ async def cancel_instance(
     *,
     request_id: RequestId,
     expected_seq: ExpectedSeq,
-    body: Cancel | None = None,
+    body: CancelBody | None = None,
 ) -> Response:
     """Cancel an instance and its children, by the event that its chart names for it.
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path
 
 from headway.api.bodies import NO_NUL, ActorId, Duration, RequestBody, ResponseBody
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, paged
 from headway.api.idempotency import secret_shown
 from headway.api.keyring import HIGHEST_RATE, LONGEST_TEXT, MOST_ROLES, OVERLAP, NewKey, Scope
@@ -127,7 +127,7 @@ class Notes(ResponseBody):
 
 
 @router.post("", operation_id="make_key", status_code=201)
-async def make_key(body: NewKeyBody, caller: Who, access: Door, call: Call) -> KeyWithSecret:
+async def make_key(body: NewKeyBody, caller: Who, access: Door, call: HttpCall) -> KeyWithSecret:
     """Make a key for the caller's tenant. Its text is in this answer and nowhere else."""
     actor = Actor(body.actor.id, body.actor.kind, frozenset(body.actor.roles))
     made = await access.keyring.make(
@@ -167,7 +167,7 @@ async def rotate_key(
     caller: Who,
     access: Door,
     *,
-    call: Call,
+    call: HttpCall,
     body: RotationBody | None = None,
 ) -> KeyWithSecret:
     """Give a key a new secret. The old one stays valid for the overlap, so that no caller is cut off."""
@@ -218,7 +218,7 @@ def _shown(row: KeyRow) -> dict[str, Any]:
     }
 
 
-def _once(call: Call) -> Repeatable[KeyRow] | None:
+def _once(call: HttpCall) -> Repeatable[KeyRow] | None:
     """What is stored for a request that makes a secret: that it was carried out, and for which key."""
     if call.keyed is None:
         return None

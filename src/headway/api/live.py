@@ -16,7 +16,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headway.api.call import require_single
 from headway.api.connections import ESTABLISHED
-from headway.api.follow import Give, Reader
+from headway.api.follow import FeedReader, Give
 from headway.api.frames import Frame
 from headway.api.handshake import Handshakes, credential_of, hello_of, must_be_own_page
 from headway.api.hub import Hub
@@ -102,7 +102,7 @@ class Stream(Response):
 
     media_type = STREAM
 
-    def __init__(self, hub: Hub, reader: Reader, path: str) -> None:
+    def __init__(self, hub: Hub, reader: FeedReader, path: str) -> None:
         self.status_code, self.background = 200, None
         self.init_headers({**STREAM_HEADERS, "Content-Type": STREAM})
         self._hub, self._reader, self._path = hub, reader, path
@@ -148,7 +148,7 @@ async def _gone(receive: Receive) -> Problem | None:
     return None
 
 
-async def _attend(reader: Reader, give: Give, hear: Coroutine[Any, Any, Problem | None]) -> None:
+async def _attend(reader: FeedReader, give: Give, hear: Coroutine[Any, Any, Problem | None]) -> None:
     """Give a reader what it wants until it is ended, or until `hear` comes back, perhaps with a problem."""
     listening = asyncio.create_task(hear)
     listening.add_done_callback(lambda done: reader.end(None if done.cancelled() else done.result()))
@@ -193,7 +193,7 @@ class Socket:
         finally:
             hub.leave(reader)
 
-    async def _give(self, hub: Hub, reader: Reader, receive: Receive, send: Send) -> Problem | None:
+    async def _give(self, hub: Hub, reader: FeedReader, receive: Receive, send: Send) -> Problem | None:
         async def give(frame: Frame) -> None:
             await send(frame.message)
 

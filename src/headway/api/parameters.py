@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 from pydantic import Strict as Strictness
 
 from headway.api.access import Access, Caller
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.keyring import ADMIN, OWN
 from headway.engine.requests import Request as KeyedRequest
@@ -33,7 +33,7 @@ Keyed = Annotated[KeyedRequest | None, Depends(attrgetter("keyed"))]
 ExpectedSeq = Annotated[int | None, Depends(attrgetter("expected_seq"))]
 
 
-async def cipher_of(call: Call, caller: Who) -> CursorCipher:
+async def cipher_of(call: HttpCall, caller: Who) -> CursorCipher:
     """What encrypts the cursors of the caller's tenant."""
     ciphers: CursorCiphers = call.app.state.ciphers
     return await ciphers.of(caller.tenant)

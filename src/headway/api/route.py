@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from datetime import timedelta
 from functools import cached_property, partial
-from operator import attrgetter
-from typing import Annotated, Any, NamedTuple, get_args, get_origin, get_type_hints
+from operator import attrgetter, itemgetter
+from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_type_hints
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, params
@@ -21,19 +21,21 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from headway.api.bodies import checked, decoded_again, is_body, needs_checks, wrong, wrong_places
-from headway.api.call import NO_STORE, Call, Reply, Served, json_response, problem_response
+from headway.api.call import NO_STORE, HttpCall, Reply, Served, json_response, problem_response
 from headway.api.idempotency import REPLAYED, REQUEST_ID, is_stored, repeated, request_of, stored_text
 from headway.api.limits import Limits
 from headway.api.parameters import Needs
 from headway.api.problems import FAILURES, Problem, lacks_scope, problem_of
 from headway.codec import decode, is_struct
 from headway.engine.orders import DAY, HOUR
-from headway.engine.requests import RepeatedError, noting_replays, store_answer
+from headway.engine.requests import RepeatedError, Replay, store_answer
 from headway.errors import InputError, RequestReusedError
 
 CREATED, LOWEST_ERROR = 201, 400
 NUL = "\x00"
 MISSING = inspect.Parameter.empty
+Segments = Callable[[Sequence[str]], object]
+"""Takes segments out of a path."""
 STREAMS = (StreamingResponse, FileResponse)
 
 
@@ -47,7 +49,7 @@ class Input(NamedTuple):
     is_list: bool
 
 
-SOURCES: Mapping[str, Callable[[Call], Any]] = {
+SOURCES: Mapping[str, Callable[[HttpCall], Any]] = {
     "path": attrgetter("names"),
     "query": attrgetter("query_values"),
     "header": attrgetter("header_values"),
@@ -69,7 +71,7 @@ class Parameters:
         self.returns = hints.pop("return", None)
         self._given = inspect.signature(function).parameters
         self.inputs: dict[str, Input] = {}
-        self.taken: dict[str, Callable[[Call], Any]] = {}
+        self.taken: dict[str, Callable[[HttpCall], Any]] = {}
         self.nested: dict[str, Parameters] = {}
         self.body: str | None = None
         self.kinds: dict[str, Any] = {}
@@ -106,11 +108,10 @@ class Parameters:
         """What the function gets without a body; MISSING if it needs one."""
         return None if self.body is None else self._given[self.body].default
 
-    async def values(self, call: Call) -> dict[str, Any]:
+    async def values(self, call: HttpCall) -> dict[str, Any]:
         """The arguments of the function, without its body; raises Problem 404 and 422."""
-        values, errors = {}, []
-        for name, take in self.taken.items():
-            values[name] = take(call)
+        values = {name: take(call) for name, take in self.taken.items()}
+        errors = []
         for name, (place, alias, validate, default, is_list) in self.inputs.items():
             source = SOURCES[place](call)
             text = source.getlist(alias) or None if is_list else source.get(alias)
@@ -129,7 +130,7 @@ class Parameters:
             values[name] = await each.run(call)
         return values
 
-    async def run(self, call: Call) -> Any:
+    async def run(self, call: HttpCall) -> Any:
         """The result of a dependency."""
         result = self.function(**await self.values(call))
         return await result if inspect.isawaitable(result) else result
@@ -143,7 +144,7 @@ class Parameters:
             self.taken[name] = depends
         elif depends is not None:
             self.nested[name] = Parameters(depends, self._path)
-        elif kind is Call:
+        elif kind is HttpCall:
             self.taken[name] = _itself
         elif isinstance(kind, type) and issubclass(kind, HTTPConnection):
             self.taken[name] = attrgetter("request")
@@ -168,11 +169,13 @@ class Parameters:
 
 
 def _signed(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that has the hints: an object that can be called has them in its method."""
+    """The function that has the hints: that of a class is its constructor, that of an object its method."""
+    if isinstance(function, type):
+        return cast("Callable[..., Any]", function.__init__)  # type: ignore[misc]  # the class calls it
     return function if inspect.isroutine(function) else type(function).__call__
 
 
-def _itself(call: Call) -> Call:
+def _itself(call: HttpCall) -> HttpCall:
     return call
 
 
@@ -187,7 +190,7 @@ def decoded_name(text: str) -> str:
     return name
 
 
-def require_known_query(call: Call, known: Mapping[str, bool]) -> None:
+def require_known_query(call: HttpCall, known: Mapping[str, bool]) -> None:
     """Raises Problem 422 for a parameter of the query that is unknown, or that comes twice.
 
     `known` says of each parameter whether it may come several times.
@@ -258,7 +261,7 @@ class Route(APIRoute):
         """Whether the function takes no more than a `Call` holds, and may be called without ASGI."""
         return not (self._is_stream or self.before or self.parameters.nested or self._takes_request)
 
-    async def answer(self, call: Call) -> Response:
+    async def answer(self, call: HttpCall) -> Response:
         """The answer to a call; every error is answered with a problem."""
         try:
             await call.read()
@@ -271,7 +274,7 @@ class Route(APIRoute):
         except Exception as error:  # noqa: BLE001 - every error is answered with a problem
             return failure(call, error)
 
-    async def _find_caller(self, call: Call) -> str | None:
+    async def _find_caller(self, call: HttpCall) -> str | None:
         """Find the caller and check the scopes; the idempotency key. Raises Problem 401, 403, 422 and 429."""
         headers, is_post = call.headers, call.method == "POST"
         given = headers.get(b"authorization")
@@ -287,7 +290,7 @@ class Route(APIRoute):
             raise wrong("header.Idempotency-Key", "this route streams its answer, which is not stored")
         return call.key(in_body=self._has_body_key)
 
-    async def _run(self, call: Call) -> Response:
+    async def _run(self, call: HttpCall) -> Response:
         """Call the function with what it takes from the call; raises Problem 400, 404 and 422."""
         for each in self.before:
             await each.run(call)
@@ -306,10 +309,10 @@ class Route(APIRoute):
             answer.raw_headers.append(NO_STORE)
         return answer
 
-    async def _send(self, call: Call, key: str) -> Response:
+    async def _send(self, call: HttpCall, key: str) -> Response:
         """Call the engine, which has the key; mark the answer if it was stored before."""
         call.request_id = REQUEST_ID + key
-        with noting_replays() as replay:
+        with Replay() as replay:
             try:
                 response = await self._run(call)
             except Exception as error:  # noqa: BLE001 - as above
@@ -318,7 +321,7 @@ class Route(APIRoute):
             response.raw_headers.append(REPLAYED)
         return response
 
-    async def _once(self, call: Call, key: str) -> Response:
+    async def _once(self, call: HttpCall, key: str) -> Response:
         """Answer a request once; a repeat gets the stored answer, and counts as a stream while it waits."""
         call.keyed, engine = request_of(call, key), call.node.engine
         waiting = partial(call.app.state.streams.take, call.caller)
@@ -334,7 +337,7 @@ class Route(APIRoute):
                 return repeated(call.keyed.answer)
             return response
 
-    async def _first(self, call: Call) -> Response:
+    async def _first(self, call: HttpCall) -> Response:
         try:
             return await self._run(call)
         except RepeatedError:
@@ -391,24 +394,27 @@ class Front:
         await serve(scope, receive, send)
 
     @cached_property
-    def routes(self) -> Mapping[str, Mapping[int, Mapping[tuple[int, ...], Mapping[tuple[str, ...], Route]]]]:
-        """The routes by method, length of the path, places of the parameters, and segments of the path."""
-        table: dict[str, dict[int, dict[tuple[int, ...], dict[tuple[str, ...], Route]]]] = {}
+    def routes(self) -> Mapping[tuple[str, int], Sequence[tuple[Segments, Mapping[object, Route]]]]:
+        """The routes by method and length of the path, and by the segments that are no parameters."""
+        table: dict[tuple[str, int], dict[tuple[int, ...], dict[object, Route]]] = {}
         for context in iter_route_contexts(self.app.routes):
             if not isinstance(context.original_route, Route):
                 continue
             route = context.original_route.bound(context)
             path = route.path.split("/")
-            mask = tuple(place for _, place in route.places)
-            fixed = tuple("{}" if place in mask else each for place, each in enumerate(path))
+            parameters = {place for _, place in route.places}
+            fixed = tuple(place for place in range(len(path)) if place not in parameters)
             for method in context.methods or ():
-                masks = table.setdefault(method, {}).setdefault(len(path), {})
-                masks.setdefault(mask, {}).setdefault(fixed, route)
-        return table
+                by_places = table.setdefault((method, len(path)), {})
+                by_places.setdefault(fixed, {}).setdefault(itemgetter(*fixed)(path), route)
+        return {
+            key: [(itemgetter(*fixed), routes) for fixed, routes in by_places.items()]
+            for key, by_places in table.items()
+        }
 
     async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["app"] = self.app
-        call = Call(self.served, scope, receive)
+        call = HttpCall(self.served, scope, receive)
         route = self.find(call)
         if route is None:
             await self.app(scope, receive, send)
@@ -416,28 +422,25 @@ class Front:
         scope["route"] = route
         await (await route.answer(call))(scope, receive, send)
 
-    def find(self, call: Call) -> Route | None:
+    def find(self, call: HttpCall) -> Route | None:
         """The route of a call, which gets the names in its path."""
         segments = call.path.split("/")
-        for mask, routes in self.routes.get(call.method, {}).get(len(segments), {}).items():
-            fixed = segments.copy()
-            for place in mask:
-                fixed[place] = "{}"
-            if (route := routes.get(tuple(fixed))) is not None:
-                for name, place in route.places:
-                    call.names[name] = segments[place]
+        for fixed, routes in self.routes.get((call.method, len(segments)), ()):
+            route = routes.get(fixed(segments))
+            if route is not None:
+                call.names = {name: segments[place] for name, place in route.places}
                 return route if all(call.names.values()) else None
         return None
 
 
-def failure(call: Call, error: Exception) -> Response:
+def failure(call: HttpCall, error: Exception) -> Response:
     """The answer to a call that has failed."""
     problem = problem_of(error)
     FAILURES.tell(error, problem, f"{call.method} {call.path}")
     return problem_response(problem, call.path)
 
 
-async def whole(response: Response, call: Call) -> Response:
+async def whole(response: Response, call: HttpCall) -> Response:
     """An answer that can be stored: one that is sent in parts is collected."""
     if hasattr(response, "body"):
         return response

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 
 import uvicorn
 
-from headway.api.connections import Connection, Connections, WebSocketConnection
+from headway.api.connections import HttpConnection, ServerConnections, WebSocketConnection
 from headway.api.direct import DirectConnection
 from headway.api.route import Front
 
@@ -22,7 +22,7 @@ MOMENT = 0.02
 @asynccontextmanager
 async def serving(app: Front, listening: socket.socket, *, patience: float = 30.0) -> AsyncIterator[None]:
     """Serve on a socket for the length of a block; at its end finish what is under way, if patience lasts."""
-    keeper = Connections(app.limits, asyncio.get_running_loop().time)
+    keeper = ServerConnections(app.limits, asyncio.get_running_loop().time)
     connection = type("Served", (DirectConnection,), {"keeper": keeper, "front": app})
     server = uvicorn.Server(
         _config(app, connection, type("ServedSocket", (WebSocketConnection,), {"keeper": keeper}), patience)
@@ -70,7 +70,7 @@ async def _let_in_the_last(server: uvicorn.Server, listening: socket.socket) -> 
 
 
 def _config(
-    app: Front, connection: type[Connection], websocket: type[WebSocketConnection], patience: float
+    app: Front, connection: type[HttpConnection], websocket: type[WebSocketConnection], patience: float
 ) -> uvicorn.Config:
     return uvicorn.Config(
         app,

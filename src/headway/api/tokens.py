@@ -65,25 +65,25 @@ class Tokens:
     def __init__(self, issuers: Iterable[Issuer], sets: Mapping[str, Jwks] | None = None) -> None:
         """`sets` are key sets by their source, in place of those read as usual. Raises InputError."""
         given = sets or {}
-        self._readers: dict[str, Reader] = {}
+        self._verifiers: dict[str, TokenVerifier] = {}
         for issuer in issuers:
-            if issuer.issuer in self._readers:
+            if issuer.issuer in self._verifiers:
                 raise InputError(f"the issuer {issuer.issuer} is named twice")
             own = given.get(issuer.jwks) or Jwks(issuer.jwks, allow_private=issuer.allow_private)
-            self._readers[issuer.issuer] = Reader(issuer, own)
+            self._verifiers[issuer.issuer] = TokenVerifier(issuer, own)
 
     @property
     def sources(self) -> Sequence[Jwks]:
         """The key sets of all issuers."""
-        return [reader.keys for reader in self._readers.values()]
+        return [reader.keys for reader in self._verifiers.values()]
 
     async def holder(self, token: str, now: datetime) -> Holder | None:
         """Whose token it is; None when it is not valid, for whatever reason. Raises Problem 503."""
         try:
             claimed = jwt.decode(token, options={"verify_signature": False})
             require_depth(encode(claimed))
-            reader = self._readers.get(_text(claimed.get("iss")))
-            return None if reader is None else await reader.holder(token, now)
+            verifier = self._verifiers.get(_text(claimed.get("iss")))
+            return None if verifier is None else await verifier.holder(token, now)
         except JwksError as error:
             raise Problem(
                 "unavailable", "tokens cannot be verified now", headers={"Retry-After": "30"}
@@ -96,8 +96,8 @@ class InvalidError(Exception):
     """A token is not one of these."""
 
 
-class Reader:
-    """Reads the tokens of one issuer."""
+class TokenVerifier:
+    """Verifies the tokens of one issuer."""
 
     def __init__(self, issuer: Issuer, keys: Jwks) -> None:
         unsafe = {*issuer.algorithms} - {*SAFE}

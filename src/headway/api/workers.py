@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from headway.api.access import Caller
 from headway.api.bodies import NO_NUL, ActorId, Change, Duration, Ordinal, RequestBody, ResponseBody, wrong
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.idempotency import stored_json, stored_reply
 from headway.api.instances import Standing, standing_reply
 from headway.api.limits import Streams
@@ -64,7 +64,7 @@ class WorkClaimBody(RequestBody):
     ] = 0
 
 
-class Work(ResponseBody):
+class WorkShown(ResponseBody):
     """An attempt at the work of a state, leased to the worker. Times are in milliseconds."""
 
     id: Annotated[str, Meta(description="The same for all attempts: a key for what must happen once.")]
@@ -86,14 +86,14 @@ class Work(ResponseBody):
     trace: Annotated[str | None, Meta(description="The W3C `traceparent` of the call that led to it.")]
 
 
-class Works(ResponseBody):
-    """What was claimed: nothing when there was nothing."""
+class WorkClaim(ResponseBody):
+    """The work that was claimed; empty if there was none."""
 
-    items: list[Work]
+    items: list[WorkShown]
 
 
 class Attempt(RequestBody):
-    """Which attempt a worker speaks of."""
+    """The attempt that a worker reports on."""
 
     worker: ActorId
     attempt: Ordinal
@@ -163,8 +163,8 @@ def remote_of(app: Any) -> Remote:
     return remote
 
 
-@router.post("/claim", operation_id="claim_work", response_model=Works)
-async def claim(body: WorkClaimBody, caller: Who, request: Request, keyed: Keyed) -> Works | Response:
+@router.post("/claim", operation_id="claim_work", response_model=WorkClaim)
+async def claim(body: WorkClaimBody, caller: Who, request: Request, keyed: Keyed) -> WorkClaim | Response:
     """Lease work of the caller's tenant. With `wait`, the answer comes as soon as there is some.
 
     A repeat with the same `Idempotency-Key` gets the same work, and leases no other.
@@ -197,8 +197,8 @@ async def _claim_once(asked: Claim, wait: float, keyed: KeyedRequest, request: R
     return stored_reply(kept)
 
 
-def _works(items: Sequence[ClaimedWork]) -> Works:
-    return Works(items=[_work(item) for item in items])
+def _works(items: Sequence[ClaimedWork]) -> WorkClaim:
+    return WorkClaim(items=[_work(item) for item in items])
 
 
 @router.post("/{work}/heartbeat", operation_id="heartbeat")
@@ -206,7 +206,7 @@ async def heartbeat(
     work: WorkId,
     body: HeartbeatBody,
     caller: Who,
-    call: Call,
+    call: HttpCall,
 ) -> Sign:
     """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
     remote, ref = remote_of(call.app), _attempt(work, body, caller)
@@ -220,7 +220,7 @@ async def heartbeat(
 
 
 @router.post("/{work}/checkpoint", operation_id="checkpoint_work")
-async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: Call) -> Sign:
+async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: HttpCall) -> Sign:
     """Keep how far the work is, for an attempt that may follow."""
     with _problems():
         await remote_of(call.app).checkpoint(_attempt(work, body, caller), body.checkpoint)
@@ -228,7 +228,7 @@ async def checkpoint(work: WorkId, body: CheckpointBody, caller: Who, call: Call
 
 
 @router.post("/{work}/complete", operation_id="complete_work", response_model=Standing)
-async def complete(work: WorkId, body: CompleteBody, caller: Who, call: Call) -> Response:
+async def complete(work: WorkId, body: CompleteBody, caller: Who, call: HttpCall) -> Response:
     """End the work with a result, or with an event. What comes again gets the first answer."""
     outcome = body.result if body.event is None else Event(body.event, body.result)
     with _problems():
@@ -236,7 +236,7 @@ async def complete(work: WorkId, body: CompleteBody, caller: Who, call: Call) ->
 
 
 @router.post("/{work}/fail", operation_id="fail_work", response_model=Standing)
-async def fail(work: WorkId, body: FailBody, caller: Who, call: Call) -> Response:
+async def fail(work: WorkId, body: FailBody, caller: Who, call: HttpCall) -> Response:
     """End the attempt with an error. What comes again gets the first answer."""
     failed = Fail(body.code, body.message)
     failed.details = body.details
@@ -245,7 +245,7 @@ async def fail(work: WorkId, body: FailBody, caller: Who, call: Call) -> Respons
 
 
 @router.post("/{work}/release", operation_id="release_work")
-async def release(work: WorkId, body: ReleaseBody, caller: Who, call: Call) -> Sign:
+async def release(work: WorkId, body: ReleaseBody, caller: Who, call: HttpCall) -> Sign:
     """Hand the work back without an outcome: for a worker that ends, or cannot do it now."""
     with _problems():
         await remote_of(call.app).release(_attempt(work, body, caller), body.after)
@@ -267,9 +267,9 @@ def _report(body: HeartbeatBody) -> ProgressReport | None:
     return ProgressReport(fraction=body.progress, data=data, counters=body.counters)
 
 
-def _work(item: ClaimedWork) -> Work:
+def _work(item: ClaimedWork) -> WorkShown:
     row, snapshot = item.row, item.snapshot
-    return Work(
+    return WorkShown(
         id=row.id,
         attempt=row.attempt,
         instance=row.instance,

@@ -11,31 +11,29 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.calls import data_of, tell, with_tenant
 from headway.cli.lifecycles import apps_of
-from headway.cli.output import as_json, out, show_table, table_of, when, write
-from headway.cli.settings import (
-    App,
-    By,
-    Config,
-    Data,
-    Database,
-    Json,
-    Reason,
-    RequestId,
-    Roles,
-    Tenant,
-    settings_of,
+from headway.cli.options import (
+    After,
+    AppTarget,
+    Author,
+    Chart,
+    EventName,
+    Instance,
+    Limit,
+    Owner,
+    Status,
+    Target,
+    with_options,
 )
+from headway.cli.output import as_json, out, show_table, table_of, when, write
+from headway.cli.settings import Data, Reason, RequestId
 from headway.codec import to_data
 from headway.engine import redaction
 from headway.statechart.snapshot import Event, Snapshot
 from headway.store.rows import HistoryRow, InstanceRow
 
 instances = typer.Typer(help="Look at instances: list, show, history.", no_args_is_help=True)
-
-Instance = Annotated[str, typer.Argument(metavar="INSTANCE", help="The instance's id.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=10_000, help="The largest number of items.")]
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 NOBODY_KNOWN = (
@@ -44,30 +42,27 @@ NOBODY_KNOWN = (
 
 
 @instances.command("list")
+@with_options
 def list_(
     *,
     chart: Annotated[str | None, typer.Option("--chart", help="Only instances of this chart.")] = None,
-    status: Annotated[str | None, typer.Option("--status", help="Only instances in this state.")] = None,
-    owner: Annotated[str | None, typer.Option("--owner", help="Only instances of this owner.")] = None,
+    status: Status = None,
+    owner: Owner = None,
     ended: Annotated[
         bool | None, typer.Option("--ended/--living", help="Only ended instances, or only living ones.")
     ] = None,
-    after: Annotated[str | None, typer.Option("--after", help="Continue after this instance.")] = None,
+    after: After = None,
     limit: Limit = 50,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """List instances in the order of their creation."""
-    settings = settings_of(config, tenant=tenant, database=database)
     rows = with_tenant(
-        settings,
+        target.settings,
         lambda here: here.list(
             chart=chart, status=status, owner=owner, ended=ended, after=after, limit=limit
         ),
     )
-    if json:
+    if target.json:
         write(as_json([_summary(row) for row in rows]))
         return
     show_table(_instances(rows))
@@ -76,50 +71,45 @@ def list_(
 
 
 @instances.command()
+@with_options
 def show(
     instance: Instance,
     *,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Show an instance: its states, its context, its open work, timers and asks."""
-    settings = settings_of(config, tenant=tenant, database=database)
-    snapshot = with_tenant(settings, lambda here: here.get(instance))
-    if json:
+    snapshot = with_tenant(target.settings, lambda here: here.get(instance))
+    if target.json:
         write(as_json(to_data(snapshot)))
     else:
         show_table(_snapshot(snapshot))
 
 
 @instances.command()
+@with_options
 def history(
     instance: Instance,
     *,
     limit: Limit = 1_000,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Show the history of an instance."""
-    settings = settings_of(config, tenant=tenant, database=database)
 
     async def read(here: Any) -> Sequence[HistoryRow]:
         await here.get(instance)
         rows: Sequence[HistoryRow] = await here.history(instance, limit=limit)
         return rows
 
-    rows = with_tenant(settings, read)
-    if json:
+    rows = with_tenant(target.settings, read)
+    if target.json:
         write(as_json([_line(row) for row in rows]))
     else:
         show_table(_history(rows))
 
 
+@with_options
 def create(
-    chart: Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")],
+    chart: Chart,
     instance: Annotated[
         str | None, typer.Argument(metavar="[INSTANCE]", help="Its id; generated if not given.")
     ] = None,
@@ -127,84 +117,67 @@ def create(
     context: Annotated[
         str | None, typer.Option("--context", metavar="JSON", help="The first context of the instance.")
     ] = None,
-    by: By = "operator",
-    role: Roles = None,
+    author: Author,
     request_id: RequestId = None,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Create an instance. Exit code 1: the chart refused it."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
     begun = data_of(context, "--context")
     answer = with_tenant(
-        settings,
-        lambda here: here.create(chart, instance, begun, by=actor(by, role), request_id=request_id),
+        target.settings,
+        lambda here: here.create(chart, instance, begun, by=author.actor, request_id=request_id),
         chart=chart,
     )
-    tell(answer, json=json)
+    tell(answer, json=target.json)
 
 
+@with_options
 def send(
     instance: Instance,
-    event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as approve.")],
+    event: EventName,
     *,
     data: Data = None,
-    by: By = "operator",
-    role: Roles = None,
+    author: Author,
     reason: Reason = None,
     request_id: RequestId = None,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Send an event to an instance. Exit code 1: it was refused, and nothing changed."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
-    sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
-    answer = with_tenant(settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True)
-    tell(answer, json=json)
+    sent = Event(event, data_of(data, "--data"), by=author.actor, reason=reason)
+    answer = with_tenant(
+        target.settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True
+    )
+    tell(answer, json=target.json)
 
 
+@with_options
 def cancel(
     instance: Instance,
     *,
-    by: By = "operator",
-    role: Roles = None,
+    author: Author,
     reason: Reason = None,
     request_id: RequestId = None,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Cancel an instance and its children, as its chart says. Exit code 1: it was refused."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
     answer = with_tenant(
-        settings,
-        lambda here: here.cancel(instance, by=actor(by, role), reason=reason, request_id=request_id),
+        target.settings,
+        lambda here: here.cancel(instance, by=author.actor, reason=reason, request_id=request_id),
         charts=True,
     )
-    tell(answer, json=json)
+    tell(answer, json=target.json)
 
 
+@with_options
 def why(
     instance: Instance,
     *,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Explain what an instance waits for, who can act, and what prevents it from moving on."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
+    settings = target.settings
     found = with_tenant(settings, lambda here: here.why(instance), charts=True)
-    if json:
+    if target.json:
         write(as_json(to_data(found)))
         return
     said = TIME.sub(lambda match: when(datetime.fromisoformat(match[0])), str(found))

@@ -12,8 +12,9 @@ from rich.text import Text
 
 from headway.api.keyring import OVERLAP, SCOPES, Keyring, NewKey
 from headway.cli.calls import with_node
+from headway.cli.options import Target, with_options
 from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
-from headway.cli.settings import Config, Database, Json, Roles, Tenant, settings_of
+from headway.cli.settings import Roles
 from headway.codec import to_data
 from headway.errors import InputError
 from headway.settings import Settings
@@ -29,18 +30,18 @@ Id = Annotated[str, typer.Argument(metavar="KEY", help="The key's id, as the lis
 
 
 @keys.command("list")
-def list_(
-    *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
-) -> None:
+@with_options
+def list_(*, target: Target) -> None:
     """List the keys of a tenant, the oldest first. Secrets are not stored and not shown."""
-    found = _with_keys(_settings(config, tenant, database), lambda ring, name: ring.list(name, limit=1_000))
-    if json:
+    found = _with_keys(target.settings, lambda ring, name: ring.list(name, limit=1_000))
+    if target.json:
         write(as_json([_as_data(key) for key in found]))
     else:
         show_table(_table(found))
 
 
 @keys.command()
+@with_options
 def create(
     who: Annotated[str, typer.Argument(metavar="ACTOR", help="The id of the actor that uses the key.")],
     *,
@@ -60,67 +61,52 @@ def create(
     rate: Annotated[
         int | None, typer.Option("--rate", min=1, help="How many calls per second the key may make.")
     ] = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Create a key and print it. It is shown only this once."""
     actor = Actor(who, kind, frozenset(role or ()))
     made = _with_keys(
-        _settings(config, tenant, database),
+        target.settings,
         lambda ring, own: ring.make(own, actor, scope or ["read"], name=name, lasts=lasts, rate=rate, by=BY),
     )
-    _tell(made, json=json)
+    _tell(made, json=target.json)
 
 
 @keys.command()
+@with_options
 def rotate(
     key: Id,
     *,
     overlap: Annotated[
         str, typer.Option("--overlap", metavar="DURATION", help="How long the old secret stays valid.")
     ] = OVERLAP,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Give a key a new secret and print it; the old one stays valid for a while."""
-    made = _with_keys(
-        _settings(config, tenant, database), lambda ring, own: ring.rotate(own, key, overlap=overlap, by=BY)
-    )
-    _tell(made, json=json)
+    made = _with_keys(target.settings, lambda ring, own: ring.rotate(own, key, overlap=overlap, by=BY))
+    _tell(made, json=target.json)
 
 
 @keys.command()
-def revoke(
-    key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
-) -> None:
+@with_options
+def revoke(key: Id, *, target: Target) -> None:
     """Revoke a key: it is not accepted any more."""
-    row = _with_keys(_settings(config, tenant, database), lambda ring, own: ring.revoke(own, key, by=BY))
-    if json:
+    row = _with_keys(target.settings, lambda ring, own: ring.revoke(own, key, by=BY))
+    if target.json:
         write(as_json(_as_data(row)))
     else:
         out().print(f"[bold green]✓[/] {row.id} is revoked")
 
 
 @keys.command()
-def log(
-    key: Id, *, tenant: Tenant = None, database: Database = None, config: Config = None, json: Json = False
-) -> None:
+@with_options
+def log(key: Id, *, target: Target) -> None:
     """Show the log of a key, the newest entry first."""
-    notes = _with_keys(
-        _settings(config, tenant, database), lambda ring, own: ring.notes(own, key, limit=1_000)
-    )
-    if json:
+    notes = _with_keys(target.settings, lambda ring, own: ring.notes(own, key, limit=1_000))
+    if target.json:
         write(as_json(to_data(notes)))
     else:
         show_table(_notes(notes))
-
-
-def _settings(config: str | None, tenant: str | None, database: str | None) -> Settings:
-    return settings_of(config, tenant=tenant, database=database)
 
 
 def _with_keys(settings: Settings, call: Callable[[Keyring, str], Awaitable[T]]) -> T:

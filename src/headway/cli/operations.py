@@ -9,21 +9,19 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import actor, data_of, with_node
-from headway.cli.output import CommandError, as_json, out, progress, show_table, table_of, when, write
-from headway.cli.settings import (
-    App,
-    By,
-    Config,
-    Data,
-    Database,
-    Json,
-    Reason,
-    RequestId,
-    Roles,
-    Tenant,
-    settings_of,
+from headway.cli.calls import data_of, with_node
+from headway.cli.options import (
+    AppTarget,
+    Author,
+    Chart,
+    EventName,
+    Limit,
+    LivingInstances,
+    Target,
+    with_options,
 )
+from headway.cli.output import CommandError, as_json, out, progress, show_table, table_of, when, write
+from headway.cli.settings import Data, Reason, RequestId
 from headway.codec import replace, to_data
 from headway.engine.bulk import BulkOperation, Cancelling, Retrying, Sending, Summary
 from headway.engine.engine import Engine
@@ -35,7 +33,6 @@ from headway.store.queries import InstanceQuery
 from headway.store.rows import LetterRow
 
 PAGE = 500
-MOST_LETTERS = 10_000
 STYLES = {"done": "green", "skipped": "dim", "refused": "yellow", "failed": "bold red"}
 WOULD = {
     "done": "would be done",
@@ -53,20 +50,15 @@ bulk = typer.Typer(help="Change many instances at once: cancel, send, retry.", n
 Ids = Annotated[list[str] | None, typer.Option("--id", help="Only this message; may be given several times.")]
 To = Annotated[str | None, typer.Option("--destination", help="Only messages to this destination.")]
 Of = Annotated[str | None, typer.Option("--instance", help="Only messages of this instance.")]
-Limit = Annotated[int, typer.Option("--limit", min=1, max=MOST_LETTERS, help="The largest number of items.")]
 Yes = Annotated[
     bool, typer.Option("--yes", help="Do it. Without this option the command only shows what it would do.")
 ]
-Chart = Annotated[str, typer.Argument(metavar="CHART", help="The chart's name, such as Expense.")]
-Status = Annotated[str | None, typer.Option("--status", help="Only instances in this state.")]
-Owner = Annotated[str | None, typer.Option("--owner", help="Only instances of this owner.")]
-Parent = Annotated[str | None, typer.Option("--parent", help="Only children of this instance.")]
-After = Annotated[str | None, typer.Option("--after", help="Continue after this instance.")]
 
 Wanted = dict[str, Any]
 
 
 @letters.command("list")
+@with_options
 def list_(
     *,
     destination: To = None,
@@ -76,22 +68,20 @@ def list_(
         typer.Option("--dead/--waiting", help="Only dead letters, or only messages that are still retried."),
     ] = None,
     limit: Limit = 50,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """List messages that could not be delivered, the oldest first."""
-    settings = settings_of(config, tenant=tenant, database=database)
+    settings = target.settings
     wanted: Wanted = {"destination": destination, "instance": instance, "dead": dead, "limit": limit}
     found = with_node(settings, lambda node: node.letters.list(settings.tenant, **wanted))
-    if json:
+    if target.json:
         write(as_json([_as_data(each) for each in found]))
     else:
         show_table(_letters(found))
 
 
 @letters.command()
+@with_options
 def redrive(
     *,
     destination: To = None,
@@ -99,18 +89,15 @@ def redrive(
     id: Ids = None,  # noqa: A002 - the option's name
     limit: Limit = 1_000,
     yes: Yes = False,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Deliver dead letters again, with a full set of attempts."""
-    settings = settings_of(config, tenant=tenant, database=database)
     wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
-    _change(settings, wanted, _redrive if yes else None, "to be tried again", json=json)
+    _change(target.settings, wanted, _redrive if yes else None, "to be tried again", json=target.json)
 
 
 @letters.command()
+@with_options
 def discard(
     destination: Annotated[
         str, typer.Argument(metavar="DESTINATION", help="The destination of the messages.")
@@ -124,94 +111,70 @@ def discard(
     ] = False,
     limit: Limit = 1_000,
     yes: Yes = False,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: Target,
 ) -> None:
     """Delete the dead letters of a destination, or the messages that are still retried."""
-    settings = settings_of(config, tenant=tenant, database=database)
     wanted = {"destination": destination, "instance": instance, "ids": id or [], "limit": limit}
     wanted["dead"] = not waiting
-    _change(settings, wanted, _discard if yes else None, "given up", json=json)
+    _change(target.settings, wanted, _discard if yes else None, "given up", json=target.json)
 
 
 @bulk.command()
+@with_options
 def cancel(
     chart: Chart,
     *,
-    status: Status = None,
-    owner: Owner = None,
-    parent: Parent = None,
-    after: After = None,
-    by: By = "operator",
-    role: Roles = None,
+    living: LivingInstances,
+    author: Author,
     reason: Reason = None,
     request_id: RequestId = None,
     yes: Yes = False,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Cancel instances and their children, as their chart says."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
-    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
-    who = actor(by, role)
+    settings = target.settings
+    query = living.query(settings.tenant, chart)
+    who = author.actor
     run = BulkRun(query, lambda engine: Cancelling(engine, settings.tenant, who, reason), request_id)
-    run.start(settings, json=json, yes=yes)
+    run.start(settings, json=target.json, yes=yes)
 
 
 @bulk.command()
+@with_options
 def send(
     chart: Chart,
-    event: Annotated[str, typer.Argument(metavar="EVENT", help="The event's name, such as approve.")],
+    event: EventName,
     *,
     data: Data = None,
-    status: Status = None,
-    owner: Owner = None,
-    parent: Parent = None,
-    after: After = None,
-    by: By = "operator",
-    role: Roles = None,
+    living: LivingInstances,
+    author: Author,
     reason: Reason = None,
     request_id: RequestId = None,
     yes: Yes = False,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Send instances the same event."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
-    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
-    sent = Event(event, data_of(data, "--data"), by=actor(by, role), reason=reason)
+    settings = target.settings
+    query = living.query(settings.tenant, chart)
+    sent = Event(event, data_of(data, "--data"), by=author.actor, reason=reason)
     run = BulkRun(query, lambda engine: Sending(engine, settings.tenant, sent), request_id)
-    run.start(settings, json=json, yes=yes)
+    run.start(settings, json=target.json, yes=yes)
 
 
 @bulk.command()
+@with_options
 def retry(
     chart: Chart,
     *,
-    status: Status = None,
-    owner: Owner = None,
-    parent: Parent = None,
-    after: After = None,
+    living: LivingInstances,
     yes: Yes = False,
-    app: App = None,
-    tenant: Tenant = None,
-    database: Database = None,
-    config: Config = None,
-    json: Json = False,
+    target: AppTarget,
 ) -> None:
     """Let work that waits for its next attempt be due now."""
-    settings = settings_of(config, tenant=tenant, database=database, app=app)
-    query = InstanceQuery(settings.tenant, chart, status, parent, owner=owner, ended=False, after=after)
+    settings = target.settings
+    query = living.query(settings.tenant, chart)
     run = BulkRun(query, lambda engine: Retrying(engine, settings.tenant))
-    run.start(settings, json=json, yes=yes)
+    run.start(settings, json=target.json, yes=yes)
 
 
 class BulkRun:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from headway.api.frames import shown
+from headway.api.events import event_data
 from headway.cli.calls import with_node
 from headway.cli.output import out, when
 from headway.cli.settings import Config, Database, Tenant, settings_of
@@ -69,7 +69,7 @@ def tail(
 
 
 def _print_json(event: LogRow, charts: Registry) -> None:
-    sys.stdout.write(f"{encode(shown(event, cursor_text(event.cursor), charts)).decode()}\n")
+    sys.stdout.write(f"{encode(event_data(event, cursor_text(event.cursor), charts)).decode()}\n")
     sys.stdout.flush()
 
 

@@ -19,6 +19,7 @@ from headway.store.rows import (
     AskChange,
     AskClosing,
     AskRow,
+    HistoryRow,
     InstanceRow,
     Key,
     MessageRow,
@@ -140,21 +141,23 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
     """The row of an instance as it is now, sealed."""
     snapshot = living.snapshot
     return sealed(
-        encode(snapshot),
-        tenant=key[0],
-        id=key[1],
-        chart=snapshot.chart,
-        version=snapshot.version,
-        seq=snapshot.seq,
-        status=living.status,
-        ended=snapshot.ended,
-        parent=snapshot.parent,
-        owner=snapshot.owner,
-        created_at=living.created_at,
-        updated_at=now,
-        journal=living.journal,
-        states=snapshot.state,
-        since=snapshot.reached or living.created_at,
+        InstanceRow(
+            tenant=key[0],
+            id=key[1],
+            chart=snapshot.chart,
+            version=snapshot.version,
+            seq=snapshot.seq,
+            status=living.status,
+            states=snapshot.state,
+            since=snapshot.reached or living.created_at,
+            ended=snapshot.ended,
+            parent=snapshot.parent,
+            owner=snapshot.owner,
+            created_at=living.created_at,
+            updated_at=now,
+            journal=living.journal,
+            snapshot=encode(snapshot).decode(),
+        )
     )
 
 
@@ -162,8 +165,7 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
     """The lines of history of a step, each chained to the one before it."""
     last = len(done.history) - 1
     for number, row in enumerate(done.history):
-        line = chained(
-            living.journal,
+        line = HistoryRow(
             tenant=commit.tenant,
             instance=commit.instance,
             seq=row.seq,
@@ -180,7 +182,9 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
             version=done.snapshot.version,
             note=_note(done.effects) if number == last else None,
             since=row.since,
+            hash="",
         )
+        line = chained(living.journal, line)
         living.journal = line.hash
         commit.changes.history.append(line)
 
@@ -409,7 +413,7 @@ def _close_ask(commit: Commit, effect: effects.ClosedAsk) -> None:
     )
 
 
-def _message(commit: Commit, effect: effects.Message) -> None:
+def _message(commit: Commit, effect: effects.PublishMessage) -> None:
     _publish(commit, effect.id, effect.kind, effect.name, data=effect.data)
 
 
@@ -462,7 +466,7 @@ WRITERS: dict[type, Callable[[Commit, Any], None]] = {
     effects.RenewedAsk: _renew_ask,
     effects.ChangedAsk: _change_ask,
     effects.ClosedAsk: _close_ask,
-    effects.Message: _message,
+    effects.PublishMessage: _message,
     effects.RemindAsk: _remind,
     effects.EscalateAsk: _escalate,
     effects.WriteLog: _log,

@@ -6,10 +6,11 @@ by a new scheme; what was written under an older one still verifies. A hash with
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from hashlib import sha256
-from typing import Any
+from operator import attrgetter
 
-from headway.codec import encode
+from headway.codec import encode, replace
 from headway.store.rows import HistoryRow, InstanceRow
 
 BEGINNING = ""
@@ -20,19 +21,25 @@ FIRST_LINE = (
     "tenant", "instance", "seq", "row", "at", "event", "transition", "before", "after", "actor", "reason",
     "attempt", "data", "version", "note",
 )  # fmt: skip
-LINES: dict[int, tuple[str, ...]] = {1: FIRST_LINE, 2: (*FIRST_LINE, "since")}
+LINES: dict[int, Callable[[HistoryRow], object]] = {
+    1: attrgetter(*FIRST_LINE),
+    2: attrgetter(*FIRST_LINE, "since"),
+}
 """The fields of a line of history that its hash covers, by scheme."""
 FIRST_SEAL = (
     "tenant", "id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at",
     "updated_at", "journal",
 )  # fmt: skip
-SEALS: dict[int, tuple[str, ...]] = {1: FIRST_SEAL, 2: (*FIRST_SEAL, "states", "since")}
+SEALS: dict[int, Callable[[InstanceRow], object]] = {
+    1: attrgetter(*FIRST_SEAL),
+    2: attrgetter(*FIRST_SEAL, "states", "since"),
+}
 """The fields of an instance's row that its seal covers beside the snapshot, by scheme."""
 
 
-def chained(last: str, /, **fields: Any) -> HistoryRow:
-    """A line of history, chained to the one with the hash `last`; its fields come in the order of LINES."""
-    return HistoryRow(**fields, hash=_hash(SCHEME, last.encode() + encode([*fields.values()])))
+def chained(last: str, line: HistoryRow) -> HistoryRow:
+    """A line of history with its hash: chained to the line with the hash `last`."""
+    return replace(line, hash=_line_hash(SCHEME, last, line))
 
 
 def follows(line: HistoryRow, last: str) -> bool:
@@ -40,22 +47,26 @@ def follows(line: HistoryRow, last: str) -> bool:
     scheme = _scheme(line.hash)
     if scheme not in LINES or scheme < _scheme(last):
         return False
-    return line.hash == _hash(scheme, last.encode() + encode([getattr(line, name) for name in LINES[scheme]]))
+    return line.hash == _line_hash(scheme, last, line)
 
 
-def sealed(snapshot: bytes, /, **fields: Any) -> InstanceRow:
-    """A row of an instance, sealed by a hash of all of it; its fields come in the order of SEALS."""
-    seal = _hash(SCHEME, encode([*fields.values()]) + snapshot)
-    return InstanceRow(**fields, snapshot=snapshot.decode(), seal=seal)
+def sealed(row: InstanceRow) -> InstanceRow:
+    """A row of an instance with its seal: a hash of all of it."""
+    return replace(row, seal=_seal(SCHEME, row))
 
 
 def is_sealed(row: InstanceRow) -> bool:
     """Whether a row is what was written under its seal."""
     scheme = _scheme(row.seal)
-    if scheme not in SEALS:
-        return False
-    covered = encode([getattr(row, name) for name in SEALS[scheme]]) + row.snapshot.encode()
-    return row.seal == _hash(scheme, covered)
+    return scheme in SEALS and row.seal == _seal(scheme, row)
+
+
+def _line_hash(scheme: int, last: str, line: HistoryRow) -> str:
+    return _hash(scheme, last.encode() + encode(LINES[scheme](line)))
+
+
+def _seal(scheme: int, row: InstanceRow) -> str:
+    return _hash(scheme, encode(SEALS[scheme](row)) + row.snapshot.encode())
 
 
 def _hash(scheme: int, covered: bytes) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 from contextvars import ContextVar
 from datetime import UTC, datetime, timedelta
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from headway.engine.orders import DAY, own_id
 from headway.errors import EngineError, RequestReusedError
@@ -238,26 +238,24 @@ class Requests:
 
 
 class Replay:
-    """Whether one of the engine's calls in a block got the answer of an earlier one."""
+    """Notes whether a call to the engine within its block gets the answer of an earlier one."""
 
-    __slots__ = ("happened",)
+    __slots__ = ("_outer", "happened")
 
     def __init__(self) -> None:
         self.happened = False
 
+    def __enter__(self) -> Self:
+        """Begin the block."""
+        self._outer = _REPLAY.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the block."""
+        _REPLAY.reset(self._outer)
+
 
 _REPLAY: ContextVar[Replay | None] = ContextVar("headway_replay", default=None)
-
-
-@contextmanager
-def noting_replays() -> Iterator[Replay]:
-    """Note whether a call to the engine in this block gets a stored answer."""
-    replay = Replay()
-    token = _REPLAY.set(replay)
-    try:
-        yield replay
-    finally:
-        _REPLAY.reset(token)
 
 
 def note_replay() -> None:

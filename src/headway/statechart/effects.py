@@ -122,8 +122,8 @@ class ChangedAsk(Deed, tag="change_ask"):
     delegated_to: str | None = None
 
 
-class Message(Deed, tag="message"):
-    """Tell the outside world, after the commit."""
+class PublishMessage(Deed, tag="message"):
+    """Publish a message to a topic, webhook or live stream, after the commit."""
 
     id: str
     kind: Literal["topic", "webhook", "live"]
@@ -196,7 +196,7 @@ Effect = (
     | RemindAsk
     | EscalateAsk
     | ChangedAsk
-    | Message
+    | PublishMessage
     | Deliver
     | SpawnChild
     | ReportToParent

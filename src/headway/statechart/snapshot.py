@@ -145,7 +145,7 @@ class Snapshot(Plain):
 
     @property
     def reached(self) -> datetime | None:
-        """When the active atomic states were reached: the last of them to be entered. None before the start."""
+        """When the active atomic states were reached, the last of them; None before the start."""
         return reached(self.states, self.since)
 
 

@@ -274,12 +274,10 @@ class Pruned(Plain):
     count: int
 
 
-def pruned_message(  # noqa: PLR0913 - a group of instances, in the order of its columns
-    tenant: str, chart: str, version: int, states: str, count: int, *, id: str, at: datetime  # noqa: A002
-) -> MessageRow:
+def pruned_message(tenant: str, pruned: Pruned, message_id: str, at: datetime) -> MessageRow:
     """The live message that tells of pruned instances."""
-    data = encode(Pruned(chart, version, states, count)).decode()
-    return MessageRow(tenant=tenant, id=id, instance="", kind="live", name=PRUNED, data=data, at=at)
+    data = encode(pruned).decode()
+    return MessageRow(tenant=tenant, id=message_id, instance="", kind="live", name=PRUNED, data=data, at=at)
 
 
 class LiveRow(Plain):

@@ -6,21 +6,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from headway.store import migrate
-from headway.store.address import database_at
 from tests.api.live.place import Place, placed
-
-
-@pytest.fixture
-def address(database: str, runner: asyncio.Runner) -> str:
-    """A migrated database without rows."""
-
-    async def make() -> None:
-        async with database_at(database, create=True) as opened:
-            await migrate.up(opened)
-
-    runner.run(make())
-    return database
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from headway.api.access import Caller
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
 from headway.api.operations.work import DryRun, Name, tell_workers
 from headway.api.parameters import Here, Who, needs
@@ -122,7 +122,7 @@ ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
 
 
 @router.post("/bulk", operation_id="change_many")
-async def change_many(body: BulkBody, node: Here, caller: Who, call: Call) -> BulkResult:
+async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -> BulkResult:
     """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
 
     The instances are taken in the order of their creation, each with an outcome of its own. Charts judge as

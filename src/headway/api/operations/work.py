@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 from fastapi import Path, Query
 
 from headway.api.bodies import NO_NUL, ResponseBody
-from headway.api.call import Call
+from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
 from headway.api.parameters import PER_PAGE, Cursor, Here, Limit, Who, Yes, needs
 from headway.api.problems import Problem
@@ -89,7 +89,7 @@ class TimerShown(ResponseBody):
     due: datetime
 
 
-class Timers(ResponseBody):
+class TimersPage(ResponseBody):
     """A page of timers, the next one first."""
 
     items: list[TimerShown]
@@ -154,7 +154,7 @@ async def get_work(work: WorkId, node: Here, caller: Who) -> WorkItem:
 
 
 @router.post("/work/{work}/retry", operation_id="retry_work")
-async def retry_work(work: WorkId, node: Here, caller: Who, call: Call) -> WorkItem:
+async def retry_work(work: WorkId, node: Here, caller: Who, call: HttpCall) -> WorkItem:
     """Let work that waits for its next attempt be due now. What is due already stays as it is.
 
     The chart decides by itself how often work is tried, and what follows: this only ends the waiting.
@@ -174,7 +174,7 @@ async def retry_work(work: WorkId, node: Here, caller: Who, call: Call) -> WorkI
 @router.get("/timers", operation_id="list_timers")
 async def list_timers(
     node: Here, caller: Who, *, instance: OfInstance = None, cursor: Cursor = None, limit: Limit = PER_PAGE
-) -> Timers:
+) -> TimersPage:
     """The timers of the caller's tenant, the next one first."""
     after = None if cursor is None else _time_of(cursor_place(TIMERS, tuple[datetime, str], cursor))
     ids = None
@@ -185,11 +185,11 @@ async def list_timers(
         return await node.engine.store.timers.page(TimerQuery(caller.tenant, ids, after=after, limit=count))
 
     rows, following = await paged(read, limit, lambda row: cursor_text(TIMERS, (row.due, row.id)))
-    return Timers(items=[_timer(row) for row in rows], next=following)
+    return TimersPage(items=[_timer(row) for row in rows], next=following)
 
 
 @router.get("/workers", operation_id="list_workers")
-async def list_workers(node: Here, caller: Who, call: Call) -> WorkerSummaries:
+async def list_workers(node: Here, caller: Who, call: HttpCall) -> WorkerSummaries:
     """Who works: in this process, from outside through it, and elsewhere for the caller's tenant."""
     held = await node.engine.store.work.page(WorkQuery(caller.tenant, leased=True, limit=MOST_HELD))
     leases: dict[str, list[WorkRow]] = defaultdict(list)
@@ -203,7 +203,7 @@ async def list_workers(node: Here, caller: Who, call: Call) -> WorkerSummaries:
     )
 
 
-def tell_workers(call: Call) -> None:
+def tell_workers(call: HttpCall) -> None:
     """Have those of this process look for work now."""
     if call.node.worker is not None:
         call.node.worker.wake()
@@ -258,7 +258,7 @@ def _own(node: Node, tenant: str) -> list[dict[str, Any]]:
     return [{"name": worker.id, "kind": "node", "queues": [*worker.queues], "handlers": handlers}]
 
 
-def _remote(call: Call, tenant: str) -> list[dict[str, Any]]:
+def _remote(call: HttpCall, tenant: str) -> list[dict[str, Any]]:
     now = time.monotonic()
     return [
         {

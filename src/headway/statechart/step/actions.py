@@ -15,7 +15,7 @@ from headway.statechart.effects import (
     AddToCounter,
     CancelTimer,
     Deliver,
-    Message,
+    PublishMessage,
     SetTimer,
     SpawnChild,
     StoreRecord,
@@ -383,7 +383,7 @@ def _publish(draft: Draft, action: model.Publish) -> None:
         sent = event.data if secrets is None else secrets.event(event.name, event.data)
         data = {"instance": draft.base.instance, "event": event.name, "data": sent}
     draft.effects.append(
-        Message(id=draft.identify(), kind=action.kind, name=_told_name(draft, action.name), data=data)
+        PublishMessage(id=draft.identify(), kind=action.kind, name=_told_name(draft, action.name), data=data)
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from headway.clock import LONGEST, backoff
 from headway.codec import replace
 from headway.statechart import model
-from headway.statechart.effects import Message, StartWork
+from headway.statechart.effects import PublishMessage, StartWork
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import Event, OpenWork
 from headway.statechart.step.actions import fill, filled
@@ -162,7 +162,7 @@ def work_progress(draft: Draft, event: Event) -> Event:
     report = {"instance": draft.base.instance, "step": phase.id, "pct": draft.progress, "message": said}
     report |= {"attempt": event.attempt, "fraction": fraction, "eta_seconds": data.get("eta_seconds")}
     report["counters"] = {name: draft.counters[name] for name in map(str, counted)}
-    draft.effects.append(Message(id=draft.identify(), kind="live", name="progress", data=report))
+    draft.effects.append(PublishMessage(id=draft.identify(), kind="live", name="progress", data=report))
     draft.finished = True
     return event
 

@@ -30,7 +30,8 @@ OWN = (
 OF_INSTANCE = OWN.format(or_none="")
 # A message that is of no instance says of which chart it is.
 OF_MESSAGE = OWN.format(
-    or_none=" UNION ALL SELECT told.tenant, '', told.data::jsonb ->> 'chart', NULL, NULL WHERE told.instance = ''"
+    or_none=" UNION ALL SELECT told.tenant, '', told.data::jsonb ->> 'chart', NULL, NULL"
+    " WHERE told.instance = ''"
 )
 IS_LIVE = "kind = 'live'"
 WINDOW = 1_000

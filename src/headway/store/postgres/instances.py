@@ -26,8 +26,8 @@ SELECT found.* FROM unnest($1::key_given[]) AS given
 CROSS JOIN LATERAL ({INSTANCE.select} WHERE tenant = given.tenant AND id = given.key LIMIT 1) AS found
 """
 AFTER = "no > (SELECT no FROM instance WHERE tenant = $1 AND id = {})"
-# The living may be few among many that have ended, or all there are: it steps from one set of leaf states to the
-# next, and takes the first of each status that occurs. So it reads no more than a page for each status.
+# The living may be few among many that have ended, or all there are: it steps from one set of leaf states to
+# the next, and takes the first of each status that occurs. So it reads no more than a page for each status.
 LIVING_PAGE = f"""
 WITH RECURSIVE place AS (
     (SELECT chart, states, status FROM instance WHERE tenant = $1 AND NOT ended {{of_chart}}
@@ -105,8 +105,8 @@ WITH RECURSIVE kind AS (
 )
 SELECT count(*) FROM gone
 """
-# What the oldest transaction under way keeps from the readers of the log is taken back: an instance with later
-# lines counts where its last line before them has led.
+# What the oldest transaction under way keeps from the readers of the log is taken back: an instance with
+# later lines counts where its last line before them has led.
 COUNTS = f"""
 WITH horizon AS MATERIALIZED (
     SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint AS stamp

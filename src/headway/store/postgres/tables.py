@@ -7,21 +7,8 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from headway.codec import Value, decode, encode
+from headway.store import rows
 from headway.store.queries import Readable
-from headway.store.rows import (
-    AskRow,
-    ChartRow,
-    CounterRow,
-    HistoryRow,
-    InstanceRow,
-    LeaseRow,
-    LetterRow,
-    MessageRow,
-    RecordRow,
-    RequestRow,
-    TimerRow,
-    WorkRow,
-)
 
 Row = TypeVar("Row", bound=Value)
 
@@ -140,18 +127,18 @@ class Table(Generic[Row]):
         )
 
 
-INSTANCE = Table("instance", InstanceRow, given="instance_given", key=("tenant", "id"), stamped=True)
-HISTORY = Table("history", HistoryRow, given="history_given", key=LOG, stamped=True)
-TIMER = Table("timer", TimerRow, given="timer_given", key=("tenant", "id"))
-WORK = Table("work", WorkRow, given="work_given", key=("tenant", "id"), kept=("checkpoint",))
-ASK = Table("ask", AskRow, given="ask_given", key=("tenant", "id"))
-MESSAGE = Table("outbox", MessageRow, given="message_given", key=LOG, stamped=True)
-LETTER = Table("letter", LetterRow, given="letter_given", key=("destination", "position"))
-REQUEST = Table("idempotency", RequestRow, given="request_given", key=("tenant", "key"))
-RECORD = Table("record", RecordRow, given="record_given", key=("tenant", "kind", "key"))
-COUNTER = Table("counter", CounterRow, given="counter_given", key=("tenant", "key"))
-LEASE = Table("lease", LeaseRow, key=("tenant", "name"))
-CHART = Table("chart_version", ChartRow, given="chart_given", key=("chart", "version"))
+INSTANCE = Table("instance", rows.InstanceRow, given="instance_given", key=("tenant", "id"), stamped=True)
+HISTORY = Table("history", rows.HistoryRow, given="history_given", key=LOG, stamped=True)
+TIMER = Table("timer", rows.TimerRow, given="timer_given", key=("tenant", "id"))
+WORK = Table("work", rows.WorkRow, given="work_given", key=("tenant", "id"), kept=("checkpoint",))
+ASK = Table("ask", rows.AskRow, given="ask_given", key=("tenant", "id"))
+MESSAGE = Table("outbox", rows.MessageRow, given="message_given", key=LOG, stamped=True)
+LETTER = Table("letter", rows.LetterRow, given="letter_given", key=("destination", "position"))
+REQUEST = Table("idempotency", rows.RequestRow, given="request_given", key=("tenant", "key"))
+RECORD = Table("record", rows.RecordRow, given="record_given", key=("tenant", "kind", "key"))
+COUNTER = Table("counter", rows.CounterRow, given="counter_given", key=("tenant", "key"))
+LEASE = Table("lease", rows.LeaseRow, key=("tenant", "name"))
+CHART = Table("chart_version", rows.ChartRow, given="chart_given", key=("chart", "version"))
 
 
 class Where:

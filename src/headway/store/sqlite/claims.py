@@ -31,7 +31,7 @@ HELD_BY_ANOTHER = "SELECT 1 FROM lease WHERE tenant = ? AND name = ? AND holder 
 MOST = 2**62
 
 
-class Limits(NamedTuple):
+class ClaimLimits(NamedTuple):
     """The limits of a work item."""
 
     tenant: str = ""
@@ -43,7 +43,7 @@ class Limits(NamedTuple):
     affinity: str | None = None
 
 
-_limits = attrgetter(*Limits._fields[1:])
+_limits = attrgetter(*ClaimLimits._fields[1:])
 
 
 def place_of(work: WorkRow) -> str:
@@ -68,7 +68,7 @@ class LimitRoom:
         self._paced: set[tuple[str, str]] = set()
         self._elsewhere: dict[tuple[str, str], bool] = {}
 
-    def free(self, limits: Limits) -> int:
+    def free(self, limits: ClaimLimits) -> int:
         """How many items with these limits there is room for."""
         room = MOST
         if limits.affinity is not None and self._is_elsewhere(limits.tenant, limits.affinity):
@@ -79,7 +79,7 @@ class LimitRoom:
             room = min(room, self._free_of(limits, limits.rate))
         return room
 
-    def take(self, limits: Limits) -> bool:
+    def take(self, limits: ClaimLimits) -> bool:
         """Use the room for one item; False when there is none."""
         if self.free(limits) < 1:
             return False
@@ -106,13 +106,13 @@ class LimitRoom:
             )
         return self._elsewhere[key]
 
-    def _running_with(self, limits: Limits, concurrency: str) -> int:
+    def _running_with(self, limits: ClaimLimits, concurrency: str) -> int:
         key = (limits.tenant, concurrency)
         if key not in self._running:
             [(self._running[key],)] = self._connection.fetch(RUNNING, key)
         return self._running[key]
 
-    def _free_of(self, limits: Limits, rate: str) -> int:
+    def _free_of(self, limits: ClaimLimits, rate: str) -> int:
         """What a rate has left, by the generic cell rate algorithm."""
         key = (limits.tenant, rate)
         if key not in self._free_at:
@@ -125,7 +125,7 @@ class LimitRoom:
         return max(0, limits.rate_most - -(-used // interval))
 
 
-def _interval(limits: Limits) -> int:
+def _interval(limits: ClaimLimits) -> int:
     """Microseconds from one item to the next, rounded up so that there are never too many."""
     return max(1, -(-limits.rate_per * 1_000 // limits.rate_most))
 
@@ -139,7 +139,7 @@ MOST_DUE = 10_000
 """How much work may become due in one claim; the rest does in the next."""
 
 DUE, ID, LEASE, WORKER = map(WORK.columns.index, ("due", "id", "lease", "worker"))
-UNLIMITED = Limits()
+UNLIMITED = ClaimLimits()
 EVERYWHERE = ("", "\\")
 """Before and after all places, which begin with a bracket."""
 
@@ -176,7 +176,7 @@ WHERE worker IS NULL AND place IS NULL AND due <= ? ORDER BY due LIMIT ?
 PLACE = "UPDATE work SET place = ? WHERE tenant = ? AND id = ?"
 TAKE = "UPDATE work SET worker = ?, leased_until = ?, started_at = ? WHERE tenant = ? AND id = ?"
 
-Item = tuple[int, str, tuple[Any, ...], Limits]
+Item = tuple[int, str, tuple[Any, ...], ClaimLimits]
 """Work as it is stored, with what it is sorted by and what limits it."""
 
 
@@ -197,7 +197,7 @@ class Place(NamedTuple):
     name: str
     tenant: str
     handler: str
-    limits: Limits
+    limits: ClaimLimits
 
 
 class WorkClaims:
@@ -313,7 +313,7 @@ class Candidates:
             if due <= self._room.now:
                 tenant, handler, chart, version, *limits = decode(list[Any], name)
                 if self._takes(handler, (chart, version)):
-                    limited = Limits(tenant, *limits) if limits else UNLIMITED
+                    limited = ClaimLimits(tenant, *limits) if limits else UNLIMITED
                     yield Place(span.queue, span.priority, name, tenant, handler, limited)
 
     def _takes(self, handler: str, version: Version) -> bool:

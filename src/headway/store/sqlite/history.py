@@ -12,7 +12,17 @@ from operator import attrgetter
 from typing import Any
 
 from headway.store.queries import EventPage, EventQuery
-from headway.store.rows import PRUNED, Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow, pruned_message
+from headway.store.rows import (
+    PRUNED,
+    Cursor,
+    EventRow,
+    HistoryRow,
+    Key,
+    LiveRow,
+    LogRow,
+    Pruned,
+    pruned_message,
+)
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import HISTORY, MESSAGE, readable_values
@@ -30,15 +40,11 @@ DELETE FROM history WHERE position IN (
 LAST_TO_GO = "SELECT hash FROM history WHERE tenant = ? AND instance = ? ORDER BY position LIMIT 1 OFFSET ?"
 # What is left of a history must tell that the engine took the rest.
 NOTE_PRUNED = "UPDATE instance SET pruned = ? WHERE tenant = ? AND id = ?"
-PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
+LAST_PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
 WINDOW = 1_000
 """So many lines and messages are looked at for those that fit a query."""
 # Not the highest position there is: that goes back when instances and messages are pruned.
 LAST_EVENT = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('history', 'outbox')"
-LAST_PLACES = """
-SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'history'), 0),
-    coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'outbox'), 0)
-"""
 FORGOTTEN = "SELECT stamp, position, message FROM forgotten WHERE log = 'events'"
 FILTERS = {
     "instance": "told.instance = :instance",
@@ -115,15 +121,16 @@ class SqliteHistory:
 
     async def pruned(self, key: Key) -> str:
         """The hash of an instance's last pruned line, while other lines or its row are left; else empty."""
-        return next((str(last) for (last,) in await self._database.fetch(PRUNED, key)), "")
+        return next((str(last) for (last,) in await self._database.fetch(LAST_PRUNED, key)), "")
 
 
 def tell_of_pruned(connection: Connection, pruned: Mapping[Group, int], now: datetime) -> None:
     """Put into the log how many instances of each group are gone; belongs in their transaction."""
-    for group, count in pruned.items():
-        [(line, last)] = connection.fetch(LAST_PLACES)
-        message = pruned_message(*group, count, id=f"{PRUNED}:{last + 1}", at=now)
-        connection.write(MESSAGE.insert, [[*MESSAGE.values(message), line]])
+    for (tenant, chart, version, states), count in pruned.items():
+        last = last_event(connection)
+        told = Pruned(chart, version, states, count)
+        message = pruned_message(tenant, told, f"{PRUNED}:{last.message + 1}", now)
+        connection.write(MESSAGE.insert, [[*MESSAGE.values(message), last.position]])
 
 
 def prune_lines(connection: Connection, key: Key, limit: int) -> tuple[int, bool]:

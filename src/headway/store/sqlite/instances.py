@@ -108,7 +108,11 @@ class SqliteInstances:
         count, complete = 0, False
         while not complete:
             prune = partial(
-                prune_ended, before=to_time(before), limit=limit - count, chart=chart, now=self._database.now()
+                prune_ended,
+                before=to_time(before),
+                limit=limit - count,
+                chart=chart,
+                now=self._database.now(),
             )
             gone, complete = await self._database.write(prune)
             count += gone
@@ -153,9 +157,7 @@ def prune_ended(
     return pruned.total(), complete
 
 
-def _ended(
-    connection: Connection, before: int, limit: int, chart: str | None
-) -> list[tuple[Key, Group]]:
+def _ended(connection: Connection, before: int, limit: int, chart: str | None) -> list[tuple[Key, Group]]:
     charts = connection.fetch(CHARTS_WITH_ENDED) if chart is None else [(chart,)]
     found: list[tuple[Key, Group]] = []
     for (name,) in charts:

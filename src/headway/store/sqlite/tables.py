@@ -9,21 +9,8 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar, get_type_hints
 
 from headway.codec import Value, decode, encode
+from headway.store import rows
 from headway.store.queries import Readable
-from headway.store.rows import (
-    AskRow,
-    ChartRow,
-    CounterRow,
-    HistoryRow,
-    InstanceRow,
-    LeaseRow,
-    LetterRow,
-    MessageRow,
-    RecordRow,
-    RequestRow,
-    TimerRow,
-    WorkRow,
-)
 
 Row = TypeVar("Row", bound=Value)
 Convert = Callable[[Any], Any]
@@ -148,18 +135,18 @@ class Table(Generic[Row]):
         return self.row(*values)
 
 
-INSTANCE = Table("instance", InstanceRow, key=("tenant", "id"), fixed=("parent", "created_at"))
-HISTORY = Table("history", HistoryRow, key=(POSITION,))
-TIMER = Table("timer", TimerRow, key=("tenant", "id"))
-WORK = Table("work", WorkRow, key=("tenant", "id"), beside=("place",))
-ASK = Table("ask", AskRow, key=("tenant", "id"))
-MESSAGE = Table("outbox", MessageRow, key=(POSITION,), beside=("line",))
-LETTER = Table("letter", LetterRow, key=("destination", POSITION))
-LEASE = Table("lease", LeaseRow, key=("tenant", "name"))
-CHART = Table("chart_version", ChartRow, key=("chart", "version"))
-REQUEST = Table("idempotency", RequestRow, key=("tenant", "key"))
-RECORD = Table("record", RecordRow, key=("tenant", "kind", "key"))
-COUNTER = Table("counter", CounterRow, key=("tenant", "key"))
+INSTANCE = Table("instance", rows.InstanceRow, key=("tenant", "id"), fixed=("parent", "created_at"))
+HISTORY = Table("history", rows.HistoryRow, key=(POSITION,))
+TIMER = Table("timer", rows.TimerRow, key=("tenant", "id"))
+WORK = Table("work", rows.WorkRow, key=("tenant", "id"), beside=("place",))
+ASK = Table("ask", rows.AskRow, key=("tenant", "id"))
+MESSAGE = Table("outbox", rows.MessageRow, key=(POSITION,), beside=("line",))
+LETTER = Table("letter", rows.LetterRow, key=("destination", POSITION))
+LEASE = Table("lease", rows.LeaseRow, key=("tenant", "name"))
+CHART = Table("chart_version", rows.ChartRow, key=("chart", "version"))
+REQUEST = Table("idempotency", rows.RequestRow, key=("tenant", "key"))
+RECORD = Table("record", rows.RecordRow, key=("tenant", "kind", "key"))
+COUNTER = Table("counter", rows.CounterRow, key=("tenant", "key"))
 
 
 def readable_values(readable: Readable | None) -> dict[str, str]:

@@ -9,7 +9,7 @@ from datetime import datetime
 from headway.codec import replace
 from headway.store.port import Owned
 from headway.store.queries import Counts, InstanceQuery
-from headway.store.rows import Cursor, InstanceRow, Key, StateCount, pruned_message
+from headway.store.rows import Cursor, InstanceRow, Key, Pruned, StateCount, pruned_message
 from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Commands, JobRunner, Tables
 
@@ -54,7 +54,16 @@ class MemoryInstances:
 
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
         """Delete instances that ended before a time, with their history and asks; returns how many."""
-        return await self._call(lambda tables, now: _prune(tables, before, limit, chart, now), writes=True)
+
+        def prune(tables: Tables, now: datetime) -> int:
+            pruned = _prune(tables, before, limit, chart)
+            for (tenant, name, version, states), count in pruned.items():
+                place = tables.next_position()
+                message = pruned_message(tenant, Pruned(name, version, states, count), str(place), now)
+                tables.messages.append(replace(message, position=place))
+            return pruned.total()
+
+        return await self._call(prune, writes=True)
 
     async def counts(self, tenant: str) -> Counts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
@@ -106,7 +115,9 @@ def _counts(tables: Tables, tenant: str) -> Counts:
     return Counts(items, Cursor(0, tables.position))
 
 
-def _prune(tables: Tables, before: datetime, limit: int, chart: str | None, now: datetime) -> int:
+def _prune(
+    tables: Tables, before: datetime, limit: int, chart: str | None
+) -> Counter[tuple[str, str, int, str]]:
     ended = [
         row
         for row in tables.instances.values()
@@ -116,10 +127,7 @@ def _prune(tables: Tables, before: datetime, limit: int, chart: str | None, now:
     gone = Counter((row.tenant, row.chart, row.version, row.states) for row in ended[:limit])
     for row in ended[:limit]:
         _forget(tables, (row.tenant, row.id))
-    for group, count in gone.items():
-        place = tables.next_position()
-        tables.messages.append(replace(pruned_message(*group, count, id=str(place), at=now), position=place))
-    return len(ended[:limit])
+    return gone
 
 
 def _forget(tables: Tables, instance: Key) -> None:
