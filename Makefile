@@ -18,7 +18,8 @@ help: ## Show this list
 setup: ## Create .venv and install what is missing
 	@scripts/setup
 
-serve: setup ## Run Headway with a small lifecycle, on SQLite
+serve: ## Run Headway with a small lifecycle, on SQLite
+	@scripts/setup serve
 	$(BIN)/headway demo
 
 test: ## Run all tests

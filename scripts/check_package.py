@@ -9,6 +9,7 @@ import zipfile
 from pathlib import Path
 
 NEEDED = (
+    "headway/cli/starter/refunds/chart.py.txt",
     "headway/py.typed",
     "headway/statechart/chart.schema.json",
     "headway/store/migrations/sqlite/0001_first.up.sql",

@@ -15,6 +15,7 @@ PUBLIC = (
     "headway.worker",
     "headway.outbox",
     "headway.http",
+    "headway.client",
     "headway.testing",
     "headway.testing.simulate",
     "headway.errors",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 __all__ = [
     "BusyError",
+    "CallConflictError",
     "ChartChangedError",
+    "ClientError",
     "DefinitionError",
     "DefinitionProblem",
     "DeliveryError",
@@ -14,25 +17,32 @@ __all__ = [
     "DrawingError",
     "EngineError",
     "EvaluationError",
+    "EventRefusedError",
     "ExpressionError",
+    "ForbiddenError",
     "GraphvizMissingError",
     "HeadwayError",
     "InputError",
     "InstanceExistsError",
     "InternalError",
     "LinkError",
+    "NotFoundError",
     "NotHereError",
     "PermanentError",
+    "ProblemError",
+    "RateLimitedError",
     "RefusedError",
     "RequestReusedError",
     "ResourceTakenError",
     "ResultRefusedError",
     "SchemaError",
+    "ServiceUnavailableError",
     "StoreError",
     "StoreFullError",
     "StoreUnavailableError",
     "TooDeepError",
     "TooLargeError",
+    "UnauthenticatedError",
     "UnboundError",
     "UnfinishedError",
     "UnknownAskError",
@@ -136,9 +146,9 @@ class TooDeepError(InputError):
 
 
 class RefusedError(HeadwayError):
-    """An event that had to go through was refused; `refusal` says why and what would be possible."""
+    """The chart refused a call, and nothing changed; `refusal` says why and what would be possible."""
 
-    def __init__(self, message: str, refusal: object) -> None:
+    def __init__(self, message: str, refusal: Any) -> None:
         self.refusal = refusal
         super().__init__(message)
 
@@ -239,6 +249,9 @@ class StoreError(HeadwayError):
     """A store could not do what it was asked to do."""
 
 
+STORE_NOT_OPEN = "the store is not open: write `async with Node(...) as node:`, or `await node.open()` first"
+
+
 class StoreUnavailableError(StoreError):
     """The database cannot be reached, or went away; `maybe_committed` tells whether a change may be in it."""
 
@@ -289,6 +302,87 @@ class NotHereError(DeliveryError):
 
 class UnfinishedError(DeliveryError):
     """A destination has done part of a delivery and continues after other messages; not a failure."""
+
+
+class ClientError(HeadwayError):
+    """A call over HTTP failed; `maybe_committed` tells whether its change may have been made all the same.
+
+    `request_id` is its idempotency key: repeated with it, the call is made once and gets the first answer.
+    """
+
+    def __init__(self, message: str, *, request_id: str | None = None, maybe_committed: bool = False) -> None:
+        self.request_id = request_id
+        self.maybe_committed = maybe_committed
+        doubt = f"; the change may have been committed: repeat the call with request_id={request_id!r}"
+        super().__init__(message + doubt if maybe_committed else message)
+
+
+class ServiceUnavailableError(ClientError):
+    """The service could not be reached, went away, or cannot answer now."""
+
+
+class ProblemError(ClientError):
+    """The service answered with an error; `code` says which, `document` is the whole problem document.
+
+    `retry_after` is how many seconds the service asks to wait, if it does.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        document: Mapping[str, Any],
+        *,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+        maybe_committed: bool = False,
+    ) -> None:
+        self.status, self.document, self.retry_after = status, document, retry_after
+        self.code = str(document.get("code", ""))
+        detail = document.get("detail") or document.get("title") or "the service gave no reason"
+        text = f"{status} {self.code}: {detail}" if self.code else f"{status}: {detail}"
+        super().__init__(text, request_id=request_id, maybe_committed=maybe_committed)
+
+
+class UnauthenticatedError(ProblemError):
+    """The service does not know the credential, or it has expired or was revoked (401)."""
+
+
+class ForbiddenError(ProblemError):
+    """The credential lacks a scope, or may do this only for itself (403)."""
+
+
+class NotFoundError(ProblemError):
+    """The caller's tenant has nothing of this name, or the service has no such route (404)."""
+
+
+class CallConflictError(ProblemError):
+    """The call conflicts with what is there: an id that exists, another version, a lost lease (409, 412)."""
+
+
+class RateLimitedError(ProblemError):
+    """Too many calls, or too many streams (429); `retry_after` says when there is room again."""
+
+
+class EventRefusedError(ProblemError):
+    """The chart refused an event over HTTP; nothing was changed.
+
+    `states` says where the instance is, `allowed` which events it would accept, `reasons` why guards refused.
+    """
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """The states that the instance is in."""
+        return tuple(self.document.get("states", ()))
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The events that it would accept now; `document["allowed"]` also says from whom."""
+        return tuple(each["event"] for each in self.document.get("allowed", ()))
+
+    @property
+    def reasons(self) -> tuple[str, ...]:
+        """Why each transition for the event was refused."""
+        return tuple(each["reason"] for each in self.document.get("objections", ()))
 
 
 def _excerpt(text: str) -> str:

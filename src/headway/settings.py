@@ -75,7 +75,7 @@ ABOUT = {
     "port": "The port to listen on; 0 picks a free one.",
     "app": "Your own lifecycle: module:name of a Lifecycle, a chart, a list of charts, or a function that"
     " returns one of these.",
-    "lifecycles": "The registered lifecycles to run. If empty: all that can run, unless app is set.",
+    "lifecycles": "The registered lifecycles to run, besides app.",
     "tenant": "The tenant that commands act for.",
     "node": "A fixed name, by which a restarted process takes back its own leases and work at once.",
     "queues": "The queues that the worker takes work from.",

@@ -1,4 +1,4 @@
-"""A service in a process of its own that is killed: in the middle of an event, or right after an effect."""
+"""A service in a process of its own that is killed: in the middle of an event, or right after its commit."""
 
 import asyncio
 import json
@@ -24,6 +24,8 @@ FOLDER = Path(__file__).resolve().parents[2]
 DEADLY = "DEADLY"
 """The instance whose event kills the process; or `effect`, whose first commit does."""
 EFFECT = "effect"
+AFTER = "after "
+"""Before the name of the instance: the process is killed when its event is committed."""
 WRITES = {"work": ("claim", "hasten"), "letters": ("redrive", "discard"), "keys": ("add", "change")}
 
 
@@ -32,10 +34,18 @@ def kill() -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
+class Doomed:
+    """Whether the next commit is the last."""
+
+    now = False
+
+
 def die(view: View) -> None:
-    """End the process in the middle of a transaction."""
-    if view.instance == os.environ.get(DEADLY):
+    """End the process in the middle of a transaction, or let its commit end it."""
+    deadly = os.environ.get(DEADLY)
+    if view.instance == deadly:
         kill()
+    Doomed.now = deadly == AFTER + view.instance
 
 
 class Fragile(Statechart):
@@ -82,6 +92,16 @@ class Watched:
         return self._unit.changes()
 
 
+def deadly_commit(store: Any) -> None:
+    """Kill the process when the event of a doomed instance is committed, before anybody is answered."""
+    submit = store.submit
+
+    def submit_and_die(unit: Any, done: Callable[[Any], None]) -> None:
+        submit(unit, lambda outcome: kill() if Doomed.now else done(outcome))
+
+    store.submit = submit_and_die
+
+
 def deadly_effects(store: Any) -> None:
     """Kill the process when a claim, letters or a key are committed, before anything else is done."""
     run = store.run
@@ -108,14 +128,15 @@ def deadly_effects(store: Any) -> None:
             setattr(place, name, dying(getattr(place, name)))
 
 
-async def main(database: str) -> None:
+async def main(database: str, port: int) -> None:
     """Serve until the input ends; the first line of output says where, and with which key."""
     charts = [Fragile, Leaving, Working]
     async with Node(database, charts) as node, Access(node.engine.store, rate=UNHURRIED) as access:
         key = await access.keyring.make("default", ROOT, ["admin"])
         if os.environ.get(DEADLY) == EFFECT:
             deadly_effects(node.engine.store)
-        listening = socket.create_server(("127.0.0.1", 0))
+        deadly_commit(node.engine.store)
+        listening = socket.create_server(("127.0.0.1", port))
         async with serving(application(node, access), listening, patience=2):
             told = {"url": f"http://127.0.0.1:{listening.getsockname()[1]}", "key": key.text}
             sys.stdout.write(json.dumps(told) + "\n")
@@ -126,8 +147,15 @@ async def main(database: str) -> None:
 @asynccontextmanager
 async def process(database: str, deadly: str = "") -> AsyncIterator[httpx.AsyncClient]:
     """A client of a service in a process of its own."""
+    async with place(database, deadly) as where, client_of(where["url"], where["key"]) as client:
+        yield client
+
+
+@asynccontextmanager
+async def place(database: str, deadly: str = "", port: int = 0) -> AsyncIterator[dict[str, str]]:
+    """The `url` and the `key` of a service in a process of its own."""
     running = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.api.dying", database),
+        *(sys.executable, "-m", "tests.api.dying", database, str(port)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, DEADLY: deadly},
@@ -135,12 +163,10 @@ async def process(database: str, deadly: str = "") -> AsyncIterator[httpx.AsyncC
     )
     assert running.stdout
     assert running.stdin
-    where = json.loads(await running.stdout.readline())
-    async with client_of(where["url"], where["key"]) as client:
-        yield client
+    yield json.loads(await running.stdout.readline())
     running.stdin.close()
     await running.wait()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    asyncio.run(main(sys.argv[1], int(sys.argv[2])))

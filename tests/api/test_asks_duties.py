@@ -64,6 +64,7 @@ async def test_who_is_barred_is_offered_nothing_and_refused_everything(
     ):
         refused = await acting(service, ask, act, barred, **body)
         assert (refused.status_code, refused.json()["code"]) == (403, "duty"), act
+        assert ("--kind person" in refused.json()["detail"]) == (barred is ROBOT), "the kind of key it needs"
     async with service.as_("read", actor=barred) as client:
         assert (await client.get("/v1/asks")).json() == {"items": [], "next": None}
         assert (await client.get(f"/v1/asks/{ask}")).json()["yours"] == []

@@ -9,8 +9,9 @@ import pytest
 from fastapi import Depends, HTTPException
 from starlette.responses import StreamingResponse
 
+from headway import Event, person
 from headway.api.limits import Limits
-from headway.http import Problem, Router, Who, json_response, needs
+from headway.http import Here, Problem, Router, Who, json_response, needs
 from tests.api.serving import Service, serving
 
 pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
@@ -58,6 +59,14 @@ async def both() -> Any:
 async def names(second: str, first: str) -> Any:
     """A route whose function names the parts of its path in another order."""
     return json_response({"first": first, "second": second})
+
+
+@inner.post("/refused", dependencies=[needs("read")])
+async def refused(node: Here) -> Any:
+    """A route that sends an event which the chart refuses."""
+    tenant = node.tenant()
+    await tenant.create("Expense", "e1", {"amount": 1, "purpose": "x"})
+    return json_response(str(await tenant.send("e1", Event("approve", by=person("ann")))))
 
 
 @inner.post("/missing", dependencies=[needs("read")])
@@ -159,6 +168,15 @@ async def test_the_parts_of_a_path_are_given_by_name(own: Service) -> None:
     """The order in which a function names them does not matter."""
     answer = await own.client.post("/own/names/a/b")
     assert answer.json() == {"first": "a", "second": "b"}
+
+
+@pytest.mark.mission("ENG-2")
+async def test_a_refused_call_of_a_route_is_the_problem_of_the_refusal(own: Service) -> None:
+    """A route need not catch RefusedError: the answer says where the instance stands and what it takes."""
+    answer = await own.client.post("/own/refused")
+    assert (answer.status_code, answer.json()["code"]) == (409, "illegal"), answer.text
+    assert answer.json()["states"] == ["draft"]
+    assert {each["event"] for each in answer.json()["allowed"]} >= {"submit"}
 
 
 async def test_an_error_of_fastapi_is_a_problem(own: Service) -> None:

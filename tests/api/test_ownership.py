@@ -8,8 +8,13 @@ from typing import Any
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
 
-from headway import Actor, Ask, Final, State, Statechart, any_live, person
+from headway import Actor, Ask, Event, Final, State, Statechart, any_live, person
+from headway.actions import put
+from headway.api.cursors import cursor_text
+from headway.api.live import hub_of
+from headway.codec import replace
 from headway.errors import InputError
 from tests.api.serving import Service, serving
 
@@ -39,11 +44,26 @@ class Claim(Statechart, owner="{creator}", read_by="auditor", cancel="drop"):
     drop = any_live.to(closed, by="system")
 
 
+class Parcel(Statechart, owner="{customer}"):
+    """A parcel for a customer, who may hand it to somebody else; it cannot be cancelled."""
+
+    waiting = State(initial=True, ask=Ask("{owner}", "{helper}", "clerk", delegate="anyone"))
+    packing = State(run="pack")
+    received = Final()
+    take = waiting.to(received, by="{owner}")
+    check = waiting.to(packing, by="clerk")
+    refuse = waiting.to(received, by=("{owner}", "clerk"))
+    lend = waiting.stay(by="{creator}", do=put(helper="eve"))
+    lose = waiting.stay(by="clerk", do=put(helper=""))
+    packed = packing.on_done.to(received)
+    give = packing.to(received, by="{owner}")
+
+
 @pytest.fixture
 def service(database: str, runner: asyncio.Runner) -> Iterator[Service]:
     """A running service with an instance of ann's and one of bob's."""
     stack = AsyncExitStack()
-    service = runner.run(stack.enter_async_context(serving(database, [Refund, Claim])))
+    service = runner.run(stack.enter_async_context(serving(database, [Refund, Claim, Parcel])))
     for actor in (ANN, BOB):
         runner.run(service.node.tenant().create(Refund, f"r-{actor.id}", {"contact": "carl"}, by=actor))
         runner.run(service.node.tenant().create(Claim, f"c-{actor.id}", {"iban": "secret"}, by=actor))
@@ -73,6 +93,7 @@ async def calls(client: httpx.AsyncClient, instance: str, ask: str) -> list[tupl
         *[await client.get(path + part) for part in ("", "/allowed", "/history", "/why")],
         await client.post(f"{path}/events", json=event),
         await client.post(f"{path}/events", json={"event": "nonsense"}),
+        await client.post(f"{path}/events", json=event, headers={"If-Match": '"99"'}),
         await client.post(f"{path}/cancel"),
         await client.get(asks),
         await client.post(f"{asks}/claim"),
@@ -87,12 +108,14 @@ async def calls(client: httpx.AsyncClient, instance: str, ask: str) -> list[tupl
 async def test_a_stranger_cannot_tell_an_instance_from_none(service: Service) -> None:
     """Each call of an own key on another person's instance is answered as for one that does not exist."""
     ask = await ask_of(service, "r-ann")
+    await service.node.tenant().create(Parcel, "p-ann", {"customer": "ann"}, by=SUE)
     async with service.as_("own", actor=MALLORY) as client:
-        there = await calls(client, "r-ann", ask)
-        nowhere = await calls(client, "r-xxx", ask.replace("r-ann", "r-xxx"))
-    assert there == nowhere
-    assert {status for status, _ in there} == {404}
-    assert (await service.node.engine.get("default", "r-ann")).seq == 1
+        for known in ("r-ann", "p-ann"):
+            there = await calls(client, known, ask.replace("r-ann", known))
+            nowhere = await calls(client, "r-xxx", ask.replace("r-ann", "r-xxx"))
+            assert there == nowhere
+            assert {status for status, _ in there} == {404}
+            assert (await service.node.engine.get("default", known)).seq == 1
 
 
 async def test_an_owner_sees_and_sends_what_is_theirs(service: Service) -> None:
@@ -137,9 +160,140 @@ async def test_an_own_key_reaches_nothing_else(service: Service, path: str) -> N
 async def test_an_own_key_creates_only_for_its_actor(service: Service) -> None:
     """A chart whose owner is the creator can be created; the key's roles do not matter."""
     async with service.as_("own", actor=ANN) as client:
-        made = await client.post("/v1/instances", json={"chart": "Refund", "id": "r-new"})
+        made = await client.post("/v1/instances", json={"chart": "Refund"})
         assert made.status_code == 201
-    assert (await service.node.engine.get("default", "r-new")).owner == "ann"
+        for context in ({"customer": "bob"}, {"customer": "bob", "helper": "ann"}):
+            refused = await client.post("/v1/instances", json={"chart": "Parcel", "context": context})
+            assert (refused.status_code, refused.json()["code"]) == (403, "owner")
+    assert (await service.node.engine.get("default", made.json()["id"])).owner == "ann"
+
+
+async def test_an_own_key_cannot_ask_for_an_id(service: Service) -> None:
+    """Else a conflict would tell that an instance of that id exists, and ids could be taken in advance."""
+    async with service.as_("own", actor=MALLORY) as client:
+        for name in ("r-ann", "r-xxx"):
+            refused = await client.post("/v1/instances", json={"chart": "Refund", "id": name})
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid")
+        key = {"Idempotency-Key": "one"}
+        made = [await client.post("/v1/instances", json={"chart": "Refund"}, headers=key) for _ in range(2)]
+    assert made[0].json()["id"] == made[1].json()["id"]
+
+
+async def test_a_cursor_does_not_tell_whether_an_instance_exists(service: Service) -> None:
+    """A cursor that somebody made up is answered alike, whatever it names."""
+    async with service.as_("own", actor=MALLORY) as client:
+        for name in ("r-ann", "r-xxx"):
+            answer = await client.get("/v1/instances", params={"cursor": cursor_text("instances", name)})
+            assert (answer.status_code, answer.json()["code"]) == (422, "cursor")
+
+
+@pytest.mark.parametrize("scope", ["send", "operate"])
+async def test_who_may_not_read_a_closed_chart_learns_nothing_from_sending(
+    service: Service, scope: str
+) -> None:
+    """Events, cancellations and bulk calls of strangers find nothing; who has a part is told why not."""
+    eve = person("eve", "customer")
+    async with service.as_(scope, actor=eve) as client:
+        if scope == "operate":
+            body = {"action": "cancel", "filter": {"chart": "Claim"}, "dry_run": True}
+            found = (await client.post("/v1/operations/bulk", json=body)).json()
+            assert (found["seen"], found["sample"]) == (0, [])
+            return
+        for name in ("c-ann", "c-xxx"):
+            path = f"/v1/instances/{name}"
+            for call in (
+                client.post(f"{path}/events", json={"event": "close"}),
+                client.post(f"{path}/events", json={"event": "nonsense"}),
+                client.post(f"{path}/events", json={"event": "close"}, headers={"If-Match": '"99"'}),
+                client.post(f"{path}/cancel"),
+            ):
+                assert (await call).status_code == 404
+    async with service.as_("send", actor=SUE) as client:
+        refused = await client.post("/v1/instances/c-ann/events", json={"event": "nonsense"})
+        assert (refused.status_code, refused.json()["code"]) == (409, "unknown_event")
+
+
+async def test_counts_are_of_what_the_caller_may_read(service: Service) -> None:
+    """The counts of a closed chart leave out what others own; its readers and admins see all."""
+    counted = {}
+    for actor in (ANN, SUE, person("otto", "auditor")):
+        async with service.as_("read", actor=actor) as client:
+            counted[actor.id] = (await client.get("/v1/charts/Claim/counts")).json()["counts"]["requested"]
+    counted["root"] = (await service.client.get("/v1/charts/Claim/counts")).json()["counts"]["requested"]
+    assert counted == {"ann": 1, "sue": 0, "otto": 2, "root": 2}
+
+
+async def parcel(service: Service) -> str:
+    """The ask of a parcel of ann's, that sue has created and lent to eve."""
+    tenant = service.node.tenant()
+    await tenant.create(Parcel, "p-ann", {"customer": "ann"}, by=SUE)
+    (await tenant.send("p-ann", Parcel.lend(by=SUE))).unwrap()
+    return await ask_of(service, "p-ann")
+
+
+async def test_an_inbox_lists_the_answers_that_the_caller_may_give(service: Service) -> None:
+    """Of the same ask each person sees their own answers; who is asked but can answer nothing sees none."""
+    ask = await parcel(service)
+    clerk = person("cleo", "clerk")
+    shown = {}
+    for actor, scope in ((ANN, "own"), (clerk, "read"), (person("eve"), "own")):
+        async with service.as_(scope, actor=actor) as client:
+            items = (await client.get("/v1/asks")).json()["items"]
+            shown[actor.id] = {each["id"]: each["answers"] for each in items}[ask] if items else None
+            direct = await service.node.tenant().inbox(actor)
+            assert [each.answers for each in direct if each.id == ask] == [
+                tuple(each["answers"]) for each in items if each["id"] == ask
+            ]
+    assert shown == {"ann": ["take", "refuse"], "cleo": ["check", "refuse", "lose"], "eve": None}
+
+
+async def test_a_link_shows_what_its_person_may_answer(service: Service) -> None:
+    """A link for somebody else than the owner opens, shows nothing, and its answer is refused."""
+    ask = await ask_of(service, "r-ann")
+    for who, status, answers in ((ANN, 200, ["withdraw"]), (person("eve", "customer"), 403, [])):
+        token = await service.node.tenant().link(ask, for_=who)
+        opened = (await service.client.get(f"/v1/links/{token}")).json()
+        assert opened["answers"] == answers
+        if status == httpx.codes.FORBIDDEN:
+            answer = await service.client.post(f"/v1/links/{token}", json={"answer": "withdraw"})
+            assert (answer.status_code, answer.json()["code"]) == (403, "actor")
+    claim = await ask_of(service, "c-ann")
+    for who, shows in ((SUE, {"iban": "secret"}), (person("eve", "customer"), {})):
+        token = await service.node.tenant().link(claim, for_=who)
+        assert (await service.client.get(f"/v1/links/{token}")).json()["shows"] == shows
+
+
+async def test_a_remote_worker_cannot_act_for_the_owner(service: Service) -> None:
+    """A worker's result may be an event of the chart, but none that is for a person, whatever its name."""
+    await parcel(service)
+    (await service.node.tenant().send("p-ann", Parcel.check(by=person("cleo", "clerk")))).unwrap()
+    async with service.as_("work", actor=Actor("ann", "service")) as client:
+        wanted = {"worker": "ann", "queues": ["default"], "handlers": ["pack"]}
+        [work] = (await client.post("/v1/work/claim", json=wanted)).json()["items"]
+        held = {"worker": "ann", "attempt": work["attempt"], "event": "give"}
+        ended = await client.post(f"/v1/work/{work['id']}/complete", json=held)
+    assert ended.json()["status"] != "received", ended.text
+    assert (await service.node.engine.get("default", "p-ann")).states != ("received",)
+
+
+async def test_bulk_calls_act_with_the_rights_of_their_caller(service: Service) -> None:
+    """An operator with a role of the chart moves none of the instances whose owner alone may."""
+    body = {"action": "send", "event": "withdraw", "filter": {"chart": "Refund"}, "dry_run": False}
+    async with service.as_("operate", actor=MALLORY) as client:
+        result = (await client.post("/v1/operations/bulk", json=body)).json()
+    assert (result["seen"], result["done"], result["refused"]) == (2, 0, {"actor": 2})
+
+
+async def test_an_own_key_is_told_no_operations(service: Service) -> None:
+    """`why` tells end users the chart's reasons: no children of others, workers or failed deliveries."""
+    await parcel(service)
+    (await service.node.tenant().send("p-ann", Parcel.check(by=person("cleo", "clerk")))).unwrap()
+    answers = {}
+    for scope in ("own", "read"):
+        async with service.as_(scope, actor=ANN) as client:
+            answers[scope] = (await client.get("/v1/instances/p-ann/why")).json()["work"]
+    assert answers["own"] == []
+    assert [each["handler"] for each in answers["read"]] == ["pack"]
 
 
 async def test_own_stands_alone(service: Service) -> None:
@@ -158,6 +312,14 @@ async def test_no_key_and_no_link_has_a_role_that_stands_for_a_person(
     ask = await ask_of(service, "r-ann")
     link = {"person": "mallory", "roles": roles}
     assert (await service.client.post(f"/v1/asks/{ask}/link", json=link)).status_code == 422
+
+
+@pytest.mark.parametrize("event", [Event("withdraw"), Event("nonsense")])
+async def test_no_sender_has_a_role_that_stands_for_a_person(service: Service, event: Event) -> None:
+    """The engine refuses an actor of a program who claims to be the owner by a role."""
+    forged = replace(event, by=Actor("mallory", "person", frozenset({"{owner}"})))
+    with pytest.raises(InputError, match="stands for a person"):
+        await service.node.engine.send("default", "r-ann", forged)
 
 
 async def test_a_closed_chart_is_read_by_its_readers_and_owners_alone(service: Service) -> None:
@@ -221,6 +383,45 @@ async def test_a_stream_shows_what_its_reader_may_read(
 
 
 async def test_a_stream_of_somebody_elses_events_is_refused(service: Service) -> None:
-    """An own key cannot name another owner."""
+    """An own key cannot name another owner, nor follow another's instance, by either protocol."""
     async with service.as_("own", actor=ANN) as client:
         assert (await client.get("/v1/events?owner=bob")).status_code == 403
+    key = await service.key("own", actor=ANN)
+    for wanted, code in (
+        ({"owner": "bob"}, 4403),
+        *(({name: "r-bob"}, 4404) for name in ("instance", "parent")),
+        *(({name: "r-xxx"}, 4404) for name in ("instance", "parent")),
+    ):
+        async with connect(f"{service.url.replace('http', 'ws')}/v1/live") as socket:
+            await socket.send(json.dumps({"type": "hello", "token": key, **wanted}))
+            await socket.wait_closed()
+            assert socket.close_code == code
+
+
+async def test_a_socket_shows_end_users_their_own_events(service: Service) -> None:
+    """The WebSocket is limited as the stream of server-sent events is."""
+    key = await service.key("own", actor=ANN)
+    async with connect(f"{service.url.replace('http', 'ws')}/v1/live") as socket:
+        await socket.send(json.dumps({"type": "hello", "token": key}))
+        assert json.loads(await socket.recv())["type"] == "welcome"
+        for name in ("r-bob", "c-bob", "c-ann", "r-ann"):
+            await service.node.engine.cancel("default", name, children=False)
+        seen = []
+        while "r-ann" not in seen:
+            seen.append(json.loads(await socket.recv()).get("instance"))
+    assert list(dict.fromkeys(filter(None, seen))) == ["c-ann", "r-ann"]
+
+
+async def test_a_stream_ends_when_its_reader_is_no_longer_named(service: Service) -> None:
+    """Who follows an instance because its data names them follows it only as long as it does."""
+    await parcel(service)
+    async with (
+        service.as_("own", actor=person("eve")) as client,
+        client.stream("GET", "/v1/events?instance=p-ann") as stream,
+    ):
+        lines = stream.aiter_lines()
+        await anext(line async for line in lines if line == ": welcome")
+        (await service.node.tenant().send("p-ann", Parcel.lose(by=person("cleo", "clerk")))).unwrap()
+        await hub_of(service.app.app).look()
+        last = [line async for line in lines if line.startswith("data:")][-1]
+    assert json.loads(last[5:])["code"] == "unknown_instance"

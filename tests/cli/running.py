@@ -49,14 +49,19 @@ class Running:
         self.printed = ""
         self.errors: list[str] = []
         self._lines: Queue[str] = Queue()
+        self._error_lines: Queue[str] = Queue()
         assert self.process.stdout is not None
         assert self.process.stderr is not None
-        self._readers = [
+        self.readers = [
             threading.Thread(target=self._read, args=(self.process.stdout, self._lines.put), daemon=True),
-            threading.Thread(target=self._read, args=(self.process.stderr, self.errors.append), daemon=True),
+            threading.Thread(target=self._read, args=(self.process.stderr, self._keep_error), daemon=True),
         ]
-        for reader in self._readers:
+        for reader in self.readers:
             reader.start()
+
+    def _keep_error(self, line: str) -> None:
+        self.errors.append(line)
+        self._error_lines.put(line)
 
     @staticmethod
     def _read(stream: IO[str], keep: Callable[[str], None]) -> None:
@@ -71,6 +76,12 @@ class Running:
             assert line, f"it ended: {self.printed}{''.join(self.errors)}"
             self.printed += line
         return self.printed
+
+    def until_error(self, pattern: str) -> str:
+        """The first error line from here on that fits a pattern."""
+        while not re.search(pattern, line := self._error_lines.get(timeout=SECONDS)):
+            assert line, f"it ended: {self.printed}{''.join(self.errors)}"
+        return line
 
     def ready(self) -> str:
         """Its address, or nothing, when it is ready."""
@@ -100,11 +111,12 @@ class Running:
         """Tell it to end, and wait; its exit code, when all that it has said was heard."""
         self.process.send_signal(number)
         code = self.process.wait(SECONDS)
-        self._hear_out()
+        self.hear_out()
         return code
 
-    def _hear_out(self) -> None:
-        for reader in self._readers:
+    def hear_out(self) -> None:
+        """Wait until all that it printed was read: until no process can print any more."""
+        for reader in self.readers:
             reader.join(SECONDS)
 
     def __enter__(self) -> Self:
@@ -113,7 +125,7 @@ class Running:
     def __exit__(self, *_: object) -> None:
         self.process.kill()
         self.process.wait()
-        self._hear_out()
+        self.hear_out()
         for stream in (self.process.stdout, self.process.stderr):
             if stream is not None:
                 stream.close()

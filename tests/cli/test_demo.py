@@ -78,6 +78,18 @@ def test_without_traffic_nothing_moves_by_itself(folder: Path, headway: Headway)
         assert demo.end() == 0
 
 
+def test_git_sees_nothing_of_its_folder(folder: Path) -> None:
+    """In a checkout, the data of the demo are not offered for a commit."""
+    git = shutil.which("git")
+    assert git
+    subprocess.run([git, "init", "-q"], cwd=folder, check=True)
+    with Running("demo", "--no-traffic", "--port", "0", folder=folder) as demo:
+        demo.ready()
+        seen = subprocess.check_output([git, "status", "--porcelain"], cwd=folder, text=True)
+        assert (seen, (folder / "headway-demo/headway.db").exists()) == ("", True)
+        assert demo.end() == 0
+
+
 def test_the_chart_is_sound() -> None:
     """The demo shows a chart that the checker has nothing to say about."""
     report = check(Purchase.chart, {"place_order"})
@@ -88,4 +100,4 @@ def test_the_chart_is_sound() -> None:
 def test_make_serve_runs_it() -> None:
     """The first of the two commands of the README starts the demo."""
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert re.search(r"^serve:.*\n\t\$\(BIN\)/headway demo$", makefile, re.MULTILINE)
+    assert re.search(r"^serve:.*\n\t@scripts/setup serve\n\t\$\(BIN\)/headway demo$", makefile, re.MULTILINE)

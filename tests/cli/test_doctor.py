@@ -94,6 +94,46 @@ def test_each_trouble_has_its_remedy(
     assert code == (verdict == "error")
 
 
+@pytest.mark.mission("ENG-19")
+def test_changed_code_of_a_guard_is_a_warning(folder: Path, headway: Headway) -> None:
+    """It is told with function and chart before the new code is used, and a new start settles it."""
+    source = (
+        "from headway import Final, State, Statechart\n"
+        "def may(view):\n"
+        "    return view.context.get('amount', 0) > LIMIT\n"
+        "class Claim(Statechart, version=1):\n"
+        "    draft = State(initial=True)\n"
+        "    paid = Final()\n"
+        "    pay = draft.to(paid, when=may)\n"
+    )
+    database = ("--database", "sqlite:///claims.db")
+    for name, limit in (("before", "100"), ("after", "200")):
+        (folder / f"{name}.py").write_text(source.replace("LIMIT", limit))
+    headway("db", "up", *database)
+    headway("create", "Claim", "c-1", "--app", "before:Claim", *database)
+    assert found(headway, "--app", "before:Claim", *database)[1]["charts"]["verdict"] == "ok"
+    code, checks = found(headway, "--app", "after:Claim", *database)
+    assert (code, checks["charts"]["verdict"]) == (0, "warning")
+    assert checks["charts"]["said"] == "changed code: may of Claim v1"
+    assert "new version" in checks["charts"]["fix"]
+
+
+@pytest.mark.mission("ENG-5")
+def test_messages_that_no_destination_takes_are_told(folder: Path, headway: Headway) -> None:
+    """A published name that nobody gets is a warning; a webhook that takes one of them leaves the other."""
+    code, checks = found(headway, *APP)
+    assert (code, checks["messages"]["verdict"]) == (0, "warning")
+    topic = "order.approved (topic of Order v1)"
+    assert checks["messages"]["said"] == f"no destination takes {topic}, order.paid (webhook of Order v1)"
+    assert "[[webhooks]]" in checks["messages"]["fix"]
+    (folder / "headway.toml").write_text(
+        '[[webhooks]]\nid = "shop"\nurl = "http://127.0.0.1:9/"\nallow_private = true\ntenant = "default"\n'
+        'secret = "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="\nevents = ["order.*"]\n'
+    )
+    _, checks = found(headway, *APP)
+    assert checks["messages"]["said"] == f"no destination takes {topic}"
+
+
 def test_a_schema_that_lags_and_a_chart_that_has_changed(folder: Path, headway: Headway) -> None:
     """Pending migrations and changed charts are errors before anybody runs into them."""
     database = ("--database", "sqlite:///shop.db")

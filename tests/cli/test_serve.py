@@ -61,6 +61,26 @@ def test_a_worker_without_handlers_is_told_so(headway: Headway) -> None:
     assert (outcome.code, "no handler to run" in outcome.err) == (2, True)
 
 
+@pytest.mark.parametrize("command", ["serve", "worker"])
+def test_without_a_lifecycle_it_says_what_to_do(headway: Headway, folder: Path, command: str) -> None:
+    """Registered lifecycles are not run unasked: without their handlers and facts, work waits for ever."""
+    outcome = headway(command, "--port", "0") if command == "serve" else headway(command)
+    assert outcome.code == 2
+    for way in ("--app module:name", "app in headway.toml", "headway init", "--lifecycle", "headway demo"):
+        assert way in outcome.err
+    assert "supervision, task_runs" in outcome.err
+    assert [*folder.iterdir()] == []
+
+
+def test_a_registered_lifecycle_runs_when_it_is_named(folder: Path) -> None:
+    """By an option or by a setting."""
+    (folder / "headway.toml").write_text('lifecycles = ["supervision"]\n')
+    with Running("serve", "--port", "0", folder=folder) as service:
+        service.ready()
+        assert "with 3 charts" in service.printed
+        assert service.end() == 0
+
+
 @pytest.fixture
 def passed() -> Iterator[socket.socket]:
     """A socket that somebody else holds open, as a service manager does."""

@@ -52,6 +52,10 @@ CALLS: dict[str, tuple[Call, str]] = {
         lambda it: it.tenant.send("c1", Event("approve", by=Actor("bob\u200b"))),
         "the id of the actor by= must not",
     ),
+    "cancel as whoever the chart names": (
+        lambda it: it.tenant.cancel("c1", by=Actor("bob", "person", frozenset({"{owner}"}))),
+        "which stands for a person",
+    ),
     "send as nobody": (
         lambda it: it.tenant.send("c1", Event("approve", by=Actor(loose(7)))),
         "the id of the actor by= must be a string",

@@ -5,6 +5,7 @@ import pytest
 from headway import Actor, Ask, Final, Refusal, State, Statechart, agent, person
 from headway.engine import asks as asks_module
 from headway.testing import FakeClock, Harness
+from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.mission("ENG-1", "ENG-8")
 
@@ -62,9 +63,9 @@ async def test_who_is_barred_neither_claims_nor_delegates_nor_answers_by_link(
     async with made as harness:
         ask = await submitted(harness, "c1")
         before = await harness.tenant.ask(ask)
-        assert code_of(await harness.tenant.claim(ask, by=barred, lasts="24h")) == "duty"
-        assert code_of(await harness.tenant.delegate(ask, to="dan", by=barred)) == "duty"
-        assert code_of(await harness.tenant.answer(ask, "approve", by=barred)) == "duty"
+        assert (await refusal_of(harness.tenant.claim(ask, by=barred, lasts="24h"))).code == "duty"
+        assert (await refusal_of(harness.tenant.delegate(ask, to="dan", by=barred))).code == "duty"
+        assert (await refusal_of(harness.tenant.answer(ask, "approve", by=barred))).code == "duty"
         token = await harness.tenant.link(ask, for_=barred)
         assert code_of(await harness.node.asks.answer_link(token, "approve")) == "duty"
         assert await harness.tenant.ask(ask) == before
@@ -126,13 +127,13 @@ async def test_a_vote_of_a_stand_in_is_one_vote(made: Harness) -> None:
         (await harness.tenant.delegate(row.id, to="dan", by=BOB)).unwrap()
         assert await harness.node.asks.yours(await harness.tenant.ask(row.id), DAN) == ("agree",)
         (await harness.tenant.answer(row.id, "agree", by=DAN)).unwrap()
-        for answer in (
-            await harness.tenant.answer(row.id, "agree", by=BOB),
-            await harness.tenant.claim(row.id, by=BOB),
-            await harness.tenant.delegate(row.id, to="zoe", by=BOB),
-            await harness.tenant.delegate(row.id, to="dan", by=CID),
+        for call in (
+            harness.tenant.answer(row.id, "agree", by=BOB),
+            harness.tenant.claim(row.id, by=BOB),
+            harness.tenant.delegate(row.id, to="zoe", by=BOB),
+            harness.tenant.delegate(row.id, to="dan", by=CID),
         ):
-            assert code_of(answer) == "duty"
+            assert (await refusal_of(call)).code == "duty"
         assert await harness.tenant.inbox(BOB) == []
         assert [each.id for each in await harness.tenant.inbox(CID)] == [row.id]
         (await harness.tenant.answer(row.id, "agree", by=CID)).unwrap()

@@ -4,12 +4,13 @@ from datetime import timedelta
 
 import pytest
 
-from headway import Ask, Final, Refusal, Retry, State, Statechart, person
+from headway import Ask, Final, Retry, State, Statechart, person
 from headway.actions import topic
 from headway.errors import HeadwayError
 from headway.store.queries import Claim, MessageQuery
 from headway.testing import FakeClock, Harness
 from headway.worker import Retention
+from tests.refusals import refusal_of
 
 ANN, BOB = person("ann", "manager"), person("bob", "manager")
 MOMENT = timedelta(milliseconds=1)
@@ -132,8 +133,7 @@ async def test_a_claimed_ask_is_its_claimants_until_the_claim_ends(made: Harness
         [ask] = await harness.tenant.inbox(ANN)
         (await harness.tenant.claim(ask.id, by=ANN, lasts="10m")).unwrap()
         await harness.advance(timedelta(minutes=10) - MOMENT)
-        refused = await harness.tenant.claim(ask.id, by=BOB)
-        assert isinstance(refused, Refusal)
+        refused = await refusal_of(harness.tenant.claim(ask.id, by=BOB))
         assert refused.code == "claimed"
         await harness.advance(MOMENT)
         (await harness.tenant.claim(ask.id, by=BOB)).unwrap()

@@ -21,6 +21,7 @@ from headway.store.port import Store
 from headway.store.rows import HistoryRow
 from headway.store.sqlite import instances as sqlite_instances
 from headway.testing import FakeClock, Harness
+from tests.refusals import answer_to
 
 pytestmark = pytest.mark.mission("ENG-7")
 
@@ -326,7 +327,7 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
             audited = Meanwhile(harness.node.engine.store, moment, partial(happens, harness))
             assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
             for event in (Claim.submit(), Claim.approve(FAIR, by=ANN)):
-                await harness.tenant.send("c", event)
+                await answer_to(harness.tenant.send("c", event))
             clock.advance("1d")
             await pruned(harness)
         assert audited.reads < MOST_READS
@@ -334,7 +335,7 @@ async def test_what_the_engine_does_during_an_audit_is_no_flaw(
 
 async def moved_on(harness: Harness) -> None:
     """A claim goes to and fro."""
-    if isinstance(await harness.tenant.send("c", Claim.submit()), Refusal):
+    if isinstance(await answer_to(harness.tenant.send("c", Claim.submit())), Refusal):
         (await harness.tenant.send("c", Claim.back(FAIR, by=ANN))).unwrap()
 
 
@@ -356,7 +357,7 @@ async def test_what_happens_all_the_while_is_no_flaw(
             audited = Meanwhile(store, moment, partial(happens, harness), once=False)
             assert [str(flaw) async for flaw in Audit(cast("Store", audited)).everything()] == []
             for event in (Claim.submit(), Claim.approve(FAIR, by=ANN)):
-                await harness.tenant.send("c", event)
+                await answer_to(harness.tenant.send("c", event))
             clock.advance("1d")
             await pruned(harness)
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headway import Final, Refusal, State, Statechart, any_live
+from headway import Final, State, Statechart, any_live
 from headway.actions import spawn
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
@@ -12,6 +12,7 @@ from headway.store.queries import InstanceQuery, LetterQuery
 from headway.testing import FakeClock, Harness
 from headway.testing.memory import MemoryStore, Tables
 from headway.worker import Handlers, Work
+from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.mission("ENG-3", "ENG-12")
 
@@ -190,11 +191,9 @@ async def test_depth_is_limited_after_the_end_too(made: Harness) -> None:
             (await harness.tenant.send(name, Heir.die())).unwrap()
             (row,) = await harness.tenant.list(parent=name)
             name = row.id
-        last = await harness.tenant.send(name, Heir.die())
-        assert isinstance(last, Refusal)
+        last = await refusal_of(harness.tenant.send(name, Heir.die()))
         assert last.code == "depth"
-        endless = await harness.tenant.create(Phoenix, "p")
-        assert isinstance(endless, Refusal)
+        endless = await refusal_of(harness.tenant.create(Phoenix, "p"))
         assert endless.code == "depth"
         assert await harness.tenant.list(chart="Phoenix") == []
 

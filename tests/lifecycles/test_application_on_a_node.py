@@ -12,11 +12,11 @@ from headway import person
 from headway.codec import decode
 from headway.engine.orders import Receipt
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
-from headway.statechart.refusal import Refusal
 from headway.store.queries import LetterQuery
 from headway.testing import Harness
 from headway.worker import Handlers, Work
 from tests.lifecycles.applying import BROWSER, GOOD, LAST_PAGE, PAGE, SENT
+from tests.refusals import answer_to, refusal_of
 from tests.store.contract.acts import found
 
 TENANT = "default"
@@ -136,7 +136,7 @@ def test_tasks_that_are_dispatched_at_once_keep_to_the_limit() -> None:
     async def live() -> tuple[list[bool], bool, list[int]]:
         async with node() as life:
             await created(life, "t1", "t2", "t3")
-            sent = [life.tenant.send(task, Application.dispatch()) for task in ("t1", "t2", "t3")]
+            sent = [answer_to(life.tenant.send(task, Application.dispatch())) for task in ("t1", "t2", "t3")]
             answers = [isinstance(answer, Receipt) for answer in await asyncio.gather(*sent)]
             running = [await counted(life, "running")]
             (await life.tenant.send("t1", Application.cancel(by=ANN))).unwrap()
@@ -161,7 +161,7 @@ def test_a_unit_of_the_plan_is_kept_only_by_what_was_begun() -> None:
         async with node() as life:
             await created(life, "cancelled", "not taken", "beyond the plan", "too many")
             used.append(await counted(life, "usage"))
-            assert isinstance(await life.tenant.send("too many", Application.dispatch()), Refusal)
+            await refusal_of(life.tenant.send("too many", Application.dispatch()))
             (await life.tenant.send("cancelled", Application.cancel(by=ANN))).unwrap()
             used.append(await counted(life, "usage"))
             (await life.tenant.send("not taken", Application.dispatch())).unwrap()

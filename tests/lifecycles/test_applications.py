@@ -95,7 +95,7 @@ def test_each_event_has_its_actors() -> None:
     named = {actors: {row.name for row in rows if row.by == actors} for actors in {row.by for row in rows}}
     assert named == {
         ("system",): {"dispatch"},
-        ("user", "admin"): {"cancel"},
+        ("{owner}", "admin"): {"cancel"},
         ("worker", "system"): {"budget_exceeded"},
         ("worker",): {
             "captcha_detected",
@@ -105,7 +105,7 @@ def test_each_event_has_its_actors() -> None:
             "engine_operation",
             "screenshot",
         },
-        ("user",): {
+        ("{owner}",): {
             "captcha_solved",
             "security_resolved",
             "field_answered",

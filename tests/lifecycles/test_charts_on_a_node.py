@@ -14,6 +14,7 @@ from headway.lifecycles.interviews.chart import Interview
 from headway.testing import Harness
 from headway.worker import Handlers, Work
 from tests.lifecycles.interviewing import ACTORS, REQUEST, event
+from tests.refusals import answer_to
 
 
 class Defended(Exception):  # noqa: N818 - a site's answer
@@ -187,7 +188,7 @@ def test_a_crawl_that_a_worker_from_outside_has_is_left_to_it_until_it_falls_sil
             seen = [(await life.tenant.get("c1")).state]
             await life.advance("100s")
             job = await life.tenant.get("c1")
-            late = await life.tenant.send("c1", CrawlJob.complete(by=bot))
+            late = await answer_to(life.tenant.send("c1", CrawlJob.complete(by=bot)))
             return [*seen, job.state, job.counters["attempts"], bool(late)]
 
     assert asyncio.run(live()) == ["reporting", "succeeded", 2, False]

@@ -12,8 +12,13 @@ SAME_NOUN = {
     "testing/memory": "the stores",
     "statechart/authoring": "the chart language",
     "statechart/model.py": "the chart language",
+    "api/asks.py": "the answers of the service",
+    "api/instances.py": "the answers of the service",
+    "api/workers.py": "the answers of the service",
+    "client/answers.py": "the answers of the service",
 }
-"""Implementations of one port, and a word of a chart with its form as data: one noun, one name."""
+"""One noun, one name: implementations of one port, a word of a chart with its form as data, an answer as the
+service sends it and as its client reads it."""
 
 LIFECYCLES = "lifecycles/"
 """Each lifecycle is a package of its own, with the words of its domain; they count among themselves only."""

@@ -1,6 +1,8 @@
 """What is released: the content of the wheel, and the Python versions that are tested."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,13 @@ def test_the_workflow_tests_each_python_version_that_the_package_names() -> None
     workflow = (ROOT / ".github/workflows/ci.yml").read_text(encoding="utf-8")
     [matrix] = re.findall(r"python: \[(.+)\]", workflow)
     assert re.findall(r"3\.\d+", matrix) == re.findall(r"Python :: (3\.\d+)", project)
+
+
+ABSENT = ("fcntl", "resource", "pwd", "grp", "termios")
+"""Modules that Windows does not have."""
+
+
+def test_the_core_needs_no_module_that_windows_lacks() -> None:
+    """A program that uses the core alone runs there."""
+    code = f"import sys; sys.modules |= dict.fromkeys({ABSENT}); import headway, headway.statechart"
+    subprocess.run([sys.executable, "-c", code], check=True)

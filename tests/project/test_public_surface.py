@@ -14,7 +14,7 @@ from tests.docs.pages import ROOT, blocks
 from tests.docs.test_examples import PAGES
 
 REFERENCE = ROOT / "docs/reference/python.md"
-SERVICE = {"headway.http"}
+SERVICE = {"headway.http", "headway.client"}
 """Modules that need an extra."""
 OPTIONAL = ("asyncpg", "confluent_kafka", "fastapi", "httpx", "hypothesis", "prometheus_client", "redis")
 

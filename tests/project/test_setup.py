@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-TOOLS = ("sh", "cat", "cksum", "dirname", "env", "mkdir", "chmod", "cp")
+TOOLS = ("sh", "cat", "cksum", "dirname", "env", "head", "mkdir", "chmod", "cp")
 
 PYTHON = """\
 case "$*" in
@@ -68,6 +68,7 @@ def machine(tmp_path: Path) -> Machine:
     machine.has("id", "echo 1000")
     machine.has("dot")
     machine.has("redis-server")
+    machine.has("pgbouncer")
     machine.has("python3", PYTHON)
     machine.has("has-venv")
     return machine
@@ -84,6 +85,33 @@ def test_the_second_run_does_nothing(machine: Machine) -> None:
 
     (machine.root / "constraints.txt").write_text("ruff==0.1\n")
     assert "Installing Headway" in machine.set_up().stderr
+
+
+def test_serving_installs_no_development_tools(machine: Machine) -> None:
+    """The level `serve` installs what the service needs; the next level adds to the same environment."""
+    assert machine.set_up("serve").returncode == 0
+    first = machine.calls()
+    assert "--editable .[service]" in first
+    assert "dev" not in first
+
+    assert machine.set_up("serve").stderr == ""
+    assert machine.calls() == first
+
+    added = machine.set_up("dev").stderr
+    assert "development tools" in added
+    assert "Creating" not in added
+    assert machine.calls().removeprefix(first).count("--editable .[dev]") == 1
+
+    after = machine.calls()
+    assert machine.set_up("serve").stderr + machine.set_up().stderr == ""
+    assert machine.calls() == after
+
+
+def test_an_unknown_level_is_refused(machine: Machine) -> None:
+    """A mistyped level installs nothing, and the message lists the levels."""
+    result = machine.set_up("serv")
+    assert (result.returncode, machine.calls()) == (1, "")
+    assert "serve, dev, tests, peers, load" in result.stderr
 
 
 def test_an_old_python_is_refused_with_a_way_out(machine: Machine) -> None:
@@ -167,6 +195,18 @@ def test_only_the_tests_need_a_redis(machine: Machine) -> None:
     machine.has("apt-get", 'echo "apt-get $*" >>calls')
     assert machine.set_up("tests").returncode == 0
     assert machine.calls().rstrip().endswith(" redis-server")
+
+
+@pytest.mark.skipif(Path("/usr/sbin/pgbouncer").exists(), reason="pgbouncer is installed")
+def test_the_tests_can_do_without_a_pgbouncer(machine: Machine) -> None:
+    """It comes from Debian; without rights the set-up names the command and goes on."""
+    machine.has("initdb")
+    (machine.bin / "pgbouncer").unlink()
+    assert machine.set_up().returncode == 0
+    assert "pgbouncer" not in machine.calls()
+    result = machine.set_up("tests")
+    assert result.returncode == 0
+    assert "sudo apt-get install -y pgbouncer" in result.stderr
 
 
 def test_only_the_benchmark_gets_peers(machine: Machine) -> None:

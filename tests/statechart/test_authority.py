@@ -176,7 +176,12 @@ def test_rows_of_one_name_count_their_own_votes() -> None:
 def test_what_is_for_people_is_not_for_programs(kind: str) -> None:
     """no_agent keeps out everything that is not a person."""
     program = Actor("bot", kind, frozenset({"manager"}))  # type: ignore[arg-type]  # a column of the table
-    assert refused(Motion, begun(Motion), Motion.sign(by=program)).code == "duty"
+    answer = refused(Motion, begun(Motion), Motion.sign(by=program))
+    assert answer.code == "duty"
+    assert answer.message.endswith(
+        f"only a person may send sign, and bot is of kind {kind}:"
+        " send it as a person (with an API key made with `--kind person`)"
+    )
 
 
 def test_a_voters_reason_stays_in_the_history() -> None:

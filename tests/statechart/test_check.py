@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -54,6 +55,70 @@ class Misspelt(Statechart):
     refuse = asked.to(refused, by="manager")
     postpone = asked.stay(by="manager")
     expire = asked.after("7d").to(refused)
+
+
+class Sent(Statechart, owner="{creator}"):
+    """Is ended by who sent it on, by nobody before: on each path there is somebody."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    end = checked.to(done, by="{go.by}")
+    skip = begun.to(done, by="boss")
+    call_off = any_live.to(done, by="{go.by}")
+    expire = any_live.after("7d").to(done)
+
+
+class Unsent(Statechart):
+    """Is ended by who sent it on, which is nobody after a short cut."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    skip = begun.to(checked, by="boss")
+    end = checked.to(done, by="{go.by}")
+    expire = checked.after("7d").to(done)
+
+
+class NeverSent(Statechart):
+    """Is for the sender of an event that comes only afterwards, or a clerk."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    end = begun.to(checked, by=("{late.by}", "clerk"))
+    late = checked.to(done, by="manager")
+    expire = any_live.after("7d").to(done)
+
+
+class Myself(Statechart, owner="{creator}"):
+    """The owner is the creator: one person, who cannot be somebody else."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="{creator}")
+    end = checked.to(done, by="{owner}", distinct_from="go")
+
+
+class OneOwner(Statechart, owner="{creator}"):
+    """Needs the votes of two owners."""
+
+    begun = State(initial=True)
+    done = Final()
+    end = begun.to(done, by="{owner}", quorum=2)
+
+
+class Senders(Statechart):
+    """Is for who sent it on, and for somebody else."""
+
+    begun = State(initial=True)
+    checked = State()
+    done = Final()
+    go = begun.to(checked, by="clerk")
+    end = checked.to(done, by="{go.by}", distinct_from="go")
 
 
 class Foreign(Statechart, staff={"manager": 3}):
@@ -751,6 +816,11 @@ CASES = [
     Case("duty-deadlock", SmallBoard, "approve", (), Board),
     Case("duty-deadlock", Alone, "approve", ("submit by manager",), Board),
     Case("duty-deadlock", Uncounted, "approve", ("submit by manager",), Board, "warning"),
+    Case("nobody-named", Unsent, "end", ("skip by boss",), Sent, "warning"),
+    Case("nobody-named", NeverSent, "end", (), Sent),
+    Case("duty-deadlock", Myself, "end", ("go by system",), Sent),
+    Case("duty-deadlock", OneOwner, "end", (), Sent),
+    Case("duty-deadlock", Senders, "end", ("go by clerk",), Sent),
     Case("duty-deadlock", OnlyAgents, "approve", (), Board),
     Case("computed-gap", Gap, "stop", ("stop",), Total),
     Case("computed-overlap", Overlap, "stopped", ("finish", "stop"), Exclusive),
@@ -828,6 +898,32 @@ def test_missing_handlers_are_found_only_when_the_handlers_are_known() -> None:
     assert found(check(Clean, {"pay"}), "missing-handler") == []
     (missing,) = found(check(Clean, ()), "missing-handler")
     assert (missing.state, missing.path) == ("paying", ("approve by manager",))
+
+
+def test_a_report_has_the_line_that_accepts_its_findings() -> None:
+    """It names what was found and what is accepted already; pasted into the chart, nothing is left."""
+    line = check(Stale).acceptance
+    assert line == ""
+
+    class Resting(Statechart, accepts={"no-final": "it is a register"}):
+        draft = State(initial=True, ask=Ask("author"))
+        kept = State()
+        keep = draft.to(kept, by="author")
+        back = kept.to(draft)
+
+    report = check(Resting)
+    assert report.findings
+    assert report.acceptance.startswith('accepts={"no-final":"it is a register","')
+    accepts = json.loads(report.acceptance.removeprefix("accepts="))
+
+    class Meant(Statechart, accepts=accepts):
+        draft = State(initial=True, ask=Ask("author"))
+        kept = State()
+        keep = draft.to(kept, by="author")
+        back = kept.to(draft)
+
+    assert check(Meant).findings == ()
+    assert check(Meant).acceptance == ""
 
 
 def test_an_accepted_finding_is_listed_with_its_reason() -> None:

@@ -1,5 +1,6 @@
 """Why: for any instance, what it waits for, who can act, what says no, what comes next, or "stuck"."""
 
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -83,6 +84,73 @@ def test_it_tells_which_guards_say_no_and_why() -> None:
         "employee could submit, but attach a receipt first; condition not met: The month's limit leaves room."
         in str(why)
     )
+
+
+def over_limit(view: View) -> bool:
+    """The amount, which the context may lack, is above the limit."""
+    return bool(view.context["amount"] > 100)
+
+
+def sent_amount(view: View) -> bool:
+    """The event carries an amount."""
+    return bool(view.event.data["amount"] > view.context["least"])
+
+
+class Amount(Statechart):
+    """An amount with no fallback."""
+
+    noting = State(initial=True)
+    raise_, cut, done = State(), State(), Final()
+    escalate = noting.to(raise_, by="clerk", when=over_limit)
+    lower = noting.to(cut, by="clerk", when="amount > 100")
+    note = noting.to(done, by="clerk", when=sent_amount)
+
+
+@pytest.mark.parametrize(
+    ("event", "guard", "says"),
+    [
+        ("escalate", "over_limit", "clerk could escalate, but over_limit failed: KeyError: 'amount'."),
+        ("lower", "amount > 100", "clerk could lower, but unknown name amount (in 'amount > 100')."),
+    ],
+)
+def test_a_guard_that_fails_with_an_error_is_in_the_way(event: str, guard: str, says: str) -> None:
+    """A guard that raises, or reads a missing field, is named with its error: nobody can go that way."""
+    noting = snapshot(start(Amount, "a1", now=NOW))
+    why = explain(Amount, noting, NOW)
+    way = next(way for way in why.ways if way.transition == event)
+    assert (way.open, [*way.says_no], way.broken) == (False, [guard], (guard,))
+    assert says in str(why)
+    refused = step(Amount, noting, Event(event, by=person("c", "clerk")), NOW)
+    assert not refused
+    assert next(iter(way.says_no.values())) in str(refused)
+
+
+def test_a_guard_that_fails_for_want_of_the_event_depends_on_the_event() -> None:
+    """A guard that broke after it looked at the event may say yes to the real one."""
+    why = explain(Amount, snapshot(start(Amount, "a1", now=NOW)), NOW)
+    way = next(way for way in why.ways if way.transition == "note")
+    assert (way.open, way.depends_on_event, way.broken) == (True, True, ())
+
+
+@dataclass
+class Bill:
+    """A bill."""
+
+    amount: int
+
+
+class Typed(Statechart):
+    """A transition that takes data."""
+
+    noting, done = State(initial=True), Final()
+    note = noting.to(done, takes=Bill, when=over_limit)
+
+
+def test_a_guard_of_a_transition_with_data_is_asked_too() -> None:
+    """What a guard says without a look at the data, it says of all data."""
+    why = explain(Typed, snapshot(start(Typed, "t1", now=NOW)), NOW)
+    (way,) = why.ways
+    assert (way.broken, way.depends_on_event, why.stuck) == (("over_limit",), True, True)
 
 
 def test_an_instance_that_nothing_can_move_is_stuck() -> None:

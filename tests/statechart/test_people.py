@@ -316,6 +316,37 @@ def test_the_checker_finds_a_duty_that_the_one_named_person_cannot_fulfil() -> N
     assert [(each.severity, each.transition) for each in findings] == [("error", "approve")]
 
 
+class Order(Statechart, owner="{customer}", read_by="auditor"):
+    """An order for a customer; the clerk who takes it in helps, and auditors look on."""
+
+    pending = State(initial=True, ask=Ask("{owner}"))
+    closed = Final()
+    accept = pending.to(closed, by="{owner}")
+    remind = pending.stay(by=("{creator}", "{contact}", "clerk"))
+
+
+@pytest.mark.parametrize("context", [{"customer": "bob"}, {"customer": "bob", "contact": "ann"}])
+def test_who_reaches_only_their_own_creates_nothing_for_somebody_else(context: dict[str, str]) -> None:
+    """That another entry names the creator does not make the instance theirs."""
+    mine = replace(ann, own=True)
+    refusal = start(Order, "o1", now=NOW, by=mine, context=context)
+    assert isinstance(refusal, Refusal)
+    assert refusal.code == "owner"
+    assert start(Order, "o1", now=NOW, by=mine, context={"customer": "ann"}).unwrap().snapshot.owner == "ann"
+
+
+@pytest.mark.parametrize("event", ["remind", "accept", "nonsense"])
+def test_a_refusal_tells_nothing_to_who_may_not_even_read(event: str) -> None:
+    """Others than the readers of a chart and those it names learn neither its state nor its events."""
+    snapshot = begun(Order, by=person("cleo", "clerk"), customer="bob")
+    stranger = refused(snapshot, Event(event, by=person("eve", "customer")), Order)
+    assert (stranger.code, stranger.states, stranger.allowed, stranger.objections) == ("owner", (), (), ())
+    assert "pending" not in stranger.message
+    for known in (person("otto", "auditor"), person("carl", "clerk"), bob):
+        answer = step(Order, snapshot, Event(event, by=known), NOW)
+        assert not isinstance(answer, Refusal) or answer.states == ("pending",), known
+
+
 def test_audience_without_anybody() -> None:
     """An entry that names nobody leaves the roles."""
     assert audience(("{contact}", "support"), begun()) == ("support",)

@@ -177,7 +177,7 @@ MISTAKES: list[tuple[dict[str, object], str]] = [
     ({"concurrency": ""}, "a has a concurrency limit without a key"),
     ({"rate": AtMost(1, of="", per="1m")}, "a has a rate limit without a key"),
     ({"affinity": ""}, "a has an affinity without a key"),
-    ({"affinity": 7}, "at `$.run.affinity`"),
+    ({"affinity": 7}, "run.affinity must be of type"),
     ({"concurrency": AtMost("2", of="api")}, "a number, or one field as {field}"),
     ({"concurrency": AtMost("{a}{b}", of="api")}, "a number, or one field as {field}"),
     ({"lost_code": "a.b"}, "'a.b' is not an error code"),

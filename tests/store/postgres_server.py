@@ -77,7 +77,7 @@ class PostgresServer:
 
     def __enter__(self) -> Self:
         try:
-            self._call("initdb", "-D", self._data, "-U", "headway", "-A", "trust", "-E", "UTF8", "--no-sync")
+            self._make_data()
             with (self._data / "postgresql.conf").open("a") as file:
                 file.writelines(f"{name} = '{value}'\n" for name, value in SETTINGS.items())
                 file.write(f"unix_socket_directories = '{self._folder}'\n")
@@ -89,6 +89,9 @@ class PostgresServer:
 
     def __exit__(self, *_: object) -> None:
         self._guard.communicate()
+
+    def _make_data(self) -> None:
+        self._call("initdb", "-D", self._data, "-U", "headway", "-A", "trust", "-E", "UTF8", "--no-sync")
 
     def start(self) -> None:
         """Start, and wait until it takes connections."""
@@ -116,6 +119,11 @@ class PostgresServer:
         """Where a client connects to."""
         return f"postgresql://headway@/{database}?host={self._folder}"
 
+    @property
+    def folder(self) -> Path:
+        """Where its socket is."""
+        return self._folder
+
     def _processes(self) -> list[int]:
         server = int((self._data / "postmaster.pid").read_text().split()[0])
         children = Path(f"/proc/{server}/task/{server}/children").read_text().split()
@@ -136,4 +144,22 @@ class PostgresServer:
             stderr=subprocess.PIPE,
             text=True,
             check=False,
+        )
+
+
+class Standby(PostgresServer):
+    """A server that follows another one, until it is promoted."""
+
+    def __init__(self, primary: PostgresServer) -> None:
+        super().__init__()
+        self._primary = primary
+
+    def promote(self) -> None:
+        """Become the primary, and wait until it takes changes."""
+        self._call("pg_ctl", "-D", self._data, "-w", "promote")
+
+    def _make_data(self) -> None:
+        source = ("-h", self._primary.folder, "-U", "headway")
+        self._call(
+            "pg_basebackup", *source, "-D", self._data, "-R", "-X", "stream", "-c", "fast", "--no-sync"
         )

@@ -109,7 +109,7 @@ async def test_leaf_states_are_derived_from_what_is_stored(tmp_path: Path, postg
         await store.run(writing(created=stored()))
         await store.close()
         async with opened() as database:
-            await migrate.down(database, 3)
+            await migrate.down(database, 4)
             await migrate.up(database)
         await store.open()
         rows = await store.instances.look_up([("acme", row.id) for row in stored()])

@@ -377,7 +377,7 @@ async def test_a_database_without_a_schema_names_the_command(postgres_server: Po
     store = PostgresStore(postgres_server.new_database())
     with pytest.raises(SchemaError, match="headway db up"):
         await store.open()
-    with pytest.raises(StoreUnavailableError, match="not open"):
+    with pytest.raises(StoreUnavailableError, match="not open: write `async with Node"):
         await store.now()
 
 

@@ -12,6 +12,7 @@ from tests.telemetry.test_metrics import Shop, approved
 
 pytestmark = pytest.mark.mission("ENG-16")
 
+PAGE = Path(__file__).resolve().parents[2] / "docs/how-to/observability.md"
 FILE = Path(__file__).resolve().parents[2] / "deploy/grafana/headway.json"
 BOARD: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
 EXPRESSIONS = [target["expr"] for panel in BOARD["panels"] for target in panel["targets"]]
@@ -51,3 +52,15 @@ def test_panels_do_not_overlap_and_have_names() -> None:
     assert len(places) == len({*places})
     assert len({panel["id"] for panel in BOARD["panels"]}) == len(BOARD["panels"])
     assert all(panel["title"] for panel in BOARD["panels"])
+
+
+async def test_the_page_names_each_metric(database: str) -> None:
+    """The tables have every metric that a node reports, and those of a process that serves streams."""
+    shop = Shop(database)
+    async with shop.open() as tenant:
+        await approved(tenant, "flaky-1")
+        text = (await shop.metrics.text()).decode()
+    told = set(re.findall(r"^# TYPE (headway_\w+)", text, re.MULTILINE))
+    named = set(re.findall(r"`(headway_\w+)`", PAGE.read_text(encoding="utf-8")))
+    assert told - named == set()
+    assert {name for name in named - told if "_streams_" not in name and "_handshakes_" not in name} == set()

@@ -17,6 +17,7 @@ from headway.telemetry.counts import Counts, Distribution, MetricFamily, Totals
 from headway.telemetry.metrics import Meter, Metrics
 from headway.worker.handlers import observed
 from tests.cli.shop import Order, handlers
+from tests.refusals import refusal_of
 
 pytestmark = pytest.mark.mission("ENG-2", "ENG-6", "ENG-14", "ENG-16")
 
@@ -74,7 +75,7 @@ async def test_a_life_is_counted(database: str) -> None:
     async with shop.open() as tenant:
         await approved(tenant, "flaky-1")
         await tenant.send("flaky-1", Order.approve(by=BOB), request_id="yes flaky-1")
-        await tenant.send("flaky-1", Order.submit(by=ANN))
+        await refusal_of(tenant.send("flaky-1", Order.submit(by=ANN)))
         await tenant.create(Order, "o-2", {"customer": "ann"})
         await tenant.send("o-2", Order.submit(by=ANN))
         [relay] = [relay for relay in shop.node.relays if "refuses" in relay.name]

@@ -67,6 +67,8 @@ async def test_an_attempt_whose_loss_is_refused_is_not_handed_out_again(
         monkeypatch.setattr(Broken, "fails", False)
         await rescue.turn()
         assert (await where(there)).states == ("failed",)
+        message = f"the worker {row.worker} was lost; the node {there.node} ended its attempt"
+        assert message in str(await there.why(TENANT, "a"))
         assert await work(there) == []
         assert rescue.tally["rescued"] == 1
         gate.opened.set()

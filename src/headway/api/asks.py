@@ -160,7 +160,7 @@ MOVED: dict[str, Any] = {"response_model": Standing, "dependencies": [needs("sen
 
 @router.get("", operation_id="list_asks", dependencies=[needs("read", own=True)])
 async def inbox(caller: Who, node: Here, cursor: Cursor = None, limit: Limit = PER_PAGE) -> InboxPage:
-    """The open asks that the caller may answer by role and duties, or that were delegated to the caller.
+    """The open asks that the caller may answer, each with the answers that the caller may give.
 
     A page may hold fewer than `limit` though there is a `next` one.
     """
@@ -295,14 +295,19 @@ async def make_link(
 
 @links.get("/{token}", operation_id="open_link")
 async def open_link(token: Token, node: Here) -> LinkShown:
-    """What a person is asked by a link; looking at it uses nothing up. The token is all it takes."""
+    """What a person is asked by a link; looking at it uses nothing up. The token is all it takes.
+
+    Its `answers` are those that the person may give. While there are none, it shows nothing.
+    """
     link, row = await node.asks.open_link(token)
+    answers = await node.asks.yours(row, link.by)
+    is_theirs = bool(answers) or row.closed_at is not None
     return LinkShown(
         person=link.by.id,
         expires_at=link.expires_at,
         state=row.state,
-        answers=[*row.answers],
-        shows=decode(dict[str, Any], row.shows),
+        answers=[*answers],
+        shows=decode(dict[str, Any], row.shows) if is_theirs else {},
         form=await node.asks.form(row),
         deadline=row.deadline,
         closed=row.closed_at is not None,

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Path, Request
 from starlette.responses import Response
 
+from headway.api.access import readable_by
 from headway.api.bodies import ResponseBody
 from headway.api.parameters import Here, Who, needs
 from headway.api.route import Router
@@ -79,12 +80,13 @@ async def as_svg(name: Name, node: Here, request: Request) -> Response:
 
 @router.get("/{name}/counts", operation_id="count_instances")
 async def count_instances(name: Name, node: Here, caller: Who) -> ChartCounts:
-    """How many instances of the caller's tenant have which status; a status without any is 0."""
+    """How many instances have which status, of those that the caller may read; without any it is 0."""
     chart = node.engine.charts.newest(name)
     counts = Counter({node.id: 0 for node in chart.root.children})
+    readable = await readable_by(node.engine, caller)
     after, complete = None, False
     while not complete and counts.total() < MOST_COUNTED:
-        query = InstanceQuery(caller.tenant, chart=name, after=after, limit=PAGE)
+        query = InstanceQuery(caller.tenant, chart=name, readable=readable, after=after, limit=PAGE)
         rows = await node.engine.list(query)
         counts.update(row.status for row in rows)
         after, complete = (rows[-1].id if rows else None), len(rows) < PAGE

@@ -15,6 +15,8 @@ from headway.api.problems import Problem, lacks_scope, problem_of
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
 from headway.engine.tail import Tail
+from headway.errors import UnknownInstanceError
+from headway.statechart.identity import same_id
 
 SCOPE = "read"
 OVER = frozenset({"unauthenticated", "forbidden"})
@@ -26,6 +28,8 @@ class Session(NamedTuple):
 
     authorization: str | None
     tenant: str
+    instance: str | None
+    """The one that is followed, if the right to read it can end: its data or an ask names the reader."""
 
 
 class Hub:
@@ -78,7 +82,7 @@ class Hub:
         wanted = await self._wanted(caller, Wanted(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
         slot = self._streams.take(caller)
         feed = self._feed(wanted, cipher)
-        session = Session(authorization, caller.tenant)
+        session = Session(authorization, caller.tenant, await self._conditional(caller, wanted))
         # Before the feed is waited for, so that it is not closed as one that nobody wants.
         reader = FeedReader(feed, self.limits)
         feed.readers.add(reader)
@@ -127,19 +131,32 @@ class Hub:
                 reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
 
     async def _refused(self) -> dict[Session, Problem]:
-        """Those sessions whose credential has run out, was revoked, or is another tenant's."""
+        """Those sessions that may read no more: their credential has run out, say, or nothing names them."""
         found = {session: await self._verdict(session) for session in set(self._sessions.values())}
         return {session: problem for session, problem in found.items() if problem is not None}
 
     async def _verdict(self, session: Session) -> Problem | None:
         try:
             caller = await self.admit(session.authorization)
+            if session.instance is not None and caller.tenant == session.tenant:
+                await readable_row(self._engine, caller, session.instance)
+        except UnknownInstanceError as error:
+            return problem_of(error)
         except Problem as problem:
             return problem if problem.code in OVER else None
         except Exception as error:  # noqa: BLE001 - what cannot be asked now is asked again
             LOG.warning("a credential could not be checked: %s", problem_of(error))
             return None
         return None if caller.tenant == session.tenant else Problem("unauthenticated")
+
+    async def _conditional(self, caller: Caller, wanted: Wanted) -> str | None:
+        """The instance of a subscription that the caller may read now, but neither by a role nor as owner."""
+        if wanted.instance is None:
+            return None
+        row = await self._engine.row(caller.tenant, wanted.instance)
+        readable = await readable_by(self._engine, caller)
+        by_role = not caller.actor.own and (readable is None or readable.takes(row.chart, row.owner))
+        return None if by_role or same_id(row.owner, caller.actor.id) else wanted.instance
 
     async def _wanted(self, caller: Caller, wanted: Wanted) -> Wanted:
         """A subscription, limited to what the caller may read.

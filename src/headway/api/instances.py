@@ -43,6 +43,11 @@ INSTANCES, HISTORY = "instances", "history"
 CREATED = 201
 UNADDRESSABLE = frozenset({".", ".."})
 
+OWN_IDS = (
+    "a credential with the scope own cannot choose ids, which would tell whether they exist:"
+    " leave it out, and send an Idempotency-Key"
+)
+
 router = Router(prefix="/v1/instances", tags=["instances"])
 
 Name = Annotated[str, Path(description="The instance's id.", min_length=1, max_length=LONGEST_NAME)]
@@ -194,6 +199,11 @@ class WhyShown(ResponseBody):
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool
     why: dict[str, Any]
+    failure: Annotated[
+        dict[str, Any] | None,
+        Meta(description="The last error of its work that has not succeeded since, and the next attempt."),
+    ]
+    ending: Annotated[dict[str, Any] | None, Meta(description="What ended it; null while it lives.")]
     work: list[Any]
     children: list[str]
     undelivered: list[str]
@@ -206,6 +216,8 @@ READS: dict[str, Any] = {"dependencies": [needs("read", own=True)]}
 @router.post("", operation_id="create_instance", status_code=CREATED, **SENDS)
 async def create_instance(body: NewInstance, node: Here, caller: Who, request_id: RequestId) -> Response:
     """Create an instance of the newest version of a chart. Needs the scope `send`."""
+    if caller.actor.own and body.id is not None:
+        raise wrong("body.id", OWN_IDS)
     _check_name(body.id)
     tenant = node.tenant(caller.tenant)
     try:
@@ -336,10 +348,14 @@ async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
     explained = await node.engine.why(caller.tenant, instance)
+    if caller.actor.own:
+        explained = explained.without_operations()
     return WhyShown(
         text=str(explained),
         stuck=explained.stuck,
         why=to_data(explained.why),
+        failure=to_data(explained.failure),
+        ending=to_data(explained.ending),
         work=[to_data(each) for each in explained.work],
         children=[*explained.children],
         undelivered=[*explained.undelivered],
@@ -416,7 +432,7 @@ async def _known(node: Here, caller: Who, cursor: str) -> str:
     """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
     instance = cursor_place(INSTANCES, str, cursor)
     try:
-        await node.engine.row(caller.tenant, instance)
+        await readable_row(node.engine, caller, instance)
     except UnknownInstanceError as error:
         raise Problem("cursor", "the instance that the cursor names is no longer there") from error
     return instance

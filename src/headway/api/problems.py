@@ -86,6 +86,8 @@ def problem_of(error: BaseException | Refusal) -> Problem:
     """The problem that tells of an error, or of an event that the chart refused."""
     if isinstance(error, Problem):
         return error
+    if isinstance(error, errors.RefusedError):
+        return _refused(error.refusal)
     if isinstance(error, Refusal):
         return _refused(error)
     if isinstance(error, HTTPException):

@@ -9,7 +9,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import actor, data_of, tell, with_tenant
+from headway.cli.calls import actor, data_of, tell_answer, with_tenant
 from headway.cli.options import AppTarget, Author, Limit, Target, with_options
 from headway.cli.output import CommandError, as_json, out, show_table, table_of, when, write
 from headway.cli.settings import Data, Reason, RequestId, Roles
@@ -55,12 +55,11 @@ def answer(
 ) -> None:
     """Answer an ask. Exit code 1: the answer was refused, and nothing changed."""
     given = data_of(data, "--data")
-    told = with_tenant(
+    tell_answer(
         target.settings,
         lambda here: here.answer(ask, with_, given, by=author.actor, reason=reason, request_id=request_id),
-        charts=True,
+        json=target.json,
     )
-    tell(told, json=target.json)
 
 
 @with_options

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import typer
 
@@ -14,10 +14,11 @@ from headway.cli.output import CommandError, as_json, out, write
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant
-from headway.errors import HeadwayError, InputError, UnknownChartError
+from headway.errors import HeadwayError, InputError, RefusedError, UnknownChartError
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import Settings
+from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, person
 from headway.store.address import sqlite_path
 from headway.store.sqlite.connection import MEMORY
@@ -95,8 +96,22 @@ def data_of(text: str | None, what: str) -> Any:
         raise CommandError(f"{what} is not JSON: {str(error).partition(': ')[2]}") from error
 
 
-def tell(answer: Answer, *, json: bool) -> None:
-    """Print the answer to a call; exit code 1 when it was refused."""
+def tell_answer(
+    settings: Settings,
+    call: Callable[[Tenant], Awaitable[Receipt]],
+    *,
+    chart: str | None = None,
+    json: bool,
+) -> None:
+    """Make a call to the lifecycles of the settings and print its answer; exit code 1 when it was refused."""
+
+    async def answered(here: Tenant) -> Answer:
+        try:
+            return await call(here)
+        except RefusedError as error:
+            return cast("Refusal", error.refusal)
+
+    answer = with_tenant(settings, answered, charts=True, chart=chart)
     taken = isinstance(answer, Receipt)
     if json:
         write(as_json({"ok": taken, **to_data(answer)}))

@@ -244,6 +244,7 @@ def _report(found: NamedChart, report: Report, promised: list[Promise]) -> dict[
         "ok": report.ok,
         "findings": [to_data(finding) for finding in report.findings],
         "accepted": [to_data(each) for each in report.accepted],
+        "acceptance": report.acceptance,
         "invariants": [to_data(each) for each in promised],
         "configurations": report.configurations,
         "complete": report.complete,

@@ -72,7 +72,9 @@ def demo(
 def _written(folder: Path, host: str) -> Settings:
     """The demo's settings, which the commands that it prints read from a file."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        if not folder.exists():
+            folder.mkdir(parents=True)
+            (folder / ".gitignore").write_text("*\n", encoding="utf-8")
         database = folder.resolve() / "headway.db"
         (folder / "headway.toml").write_text(FILE.format(database=database, app=APP), encoding="utf-8")
     except OSError as error:

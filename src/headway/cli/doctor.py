@@ -17,7 +17,7 @@ from rich.text import Text
 
 from headway.cli.db import is_behind_its_log
 from headway.cli.lifecycles import HOW_TO_LOAD, Apps, apps_of, without_handlers
-from headway.cli.node import destinations_of
+from headway.cli.node import destinations_of, untaken_of
 from headway.cli.output import CommandError, as_json, out, progress, table_of, write
 from headway.cli.serve import Port, listen
 from headway.cli.settings import App, Config, Database, Json, configured
@@ -29,11 +29,13 @@ from headway.errors import HeadwayError
 from headway.outbox.addresses import PORTS
 from headway.outbox.endpoint import Endpoint
 from headway.settings import Settings
+from headway.statechart import functions
 from headway.statechart.chart import Chart, chart_of
 from headway.statechart.export import chart_hash
 from headway.store import migrate
 from headway.store.address import database_at, sqlite_path, store_at
 from headway.store.port import Store
+from headway.store.rows import ChartRow
 
 Verdict = Literal["ok", "warning", "error", "skipped"]
 SKEW_TO_TELL, SKEW_TO_MEND = timedelta(seconds=1), timedelta(seconds=30)
@@ -126,7 +128,8 @@ async def _database(diagnosis: Diagnosis, name: str) -> DoctorCheck:
 async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None or diagnosis.store is None:
         return DoctorCheck(name, "skipped", "needs the lifecycles and the database")
-    stored = {(row.chart, row.version): row.hash for row in await diagnosis.store.charts.all()}
+    rows = await diagnosis.store.charts.all()
+    stored = {(row.chart, row.version): row.hash for row in rows}
     charts = [chart_of(charted) for charted in diagnosis.apps.lifecycle.charts]
     changed = [
         f"{chart.name} v{chart.version}"
@@ -136,6 +139,9 @@ async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if changed:
         fix = "give them a new version, and upgrade living instances: headway upgrade --rehearse"
         return DoctorCheck(name, "error", f"{', '.join(changed)} differ from the stored charts", fix)
+    if edited := _changed_functions(charts, rows):
+        fix = "living instances follow the new code: give the chart a new version if they should not"
+        return DoctorCheck(name, "warning", f"changed code: {'; '.join(edited)}", fix)
     known = {(chart.name, chart.version) for chart in charts}
     if unknown := await unknown_versions(diagnosis.store, known):
         said = f"instances live by versions that are not loaded here: {'; '.join(map(str, unknown))}"
@@ -143,6 +149,18 @@ async def _charts(diagnosis: Diagnosis, name: str) -> DoctorCheck:
             name, "warning", said, f"load them too, or leave them to other nodes: {HOW_TO_LOAD}"
         )
     return DoctorCheck(name, "ok", "all equal the stored charts")
+
+
+def _changed_functions(charts: Sequence[Chart], rows: Sequence[ChartRow]) -> list[str]:
+    """The functions whose code has changed since their chart was last used."""
+    before = {(row.chart, row.version): functions.stored(row.functions) for row in rows}
+    found = {
+        f"{chart.name} v{chart.version}": functions.changed_functions(
+            before.get((chart.name, chart.version), {}), functions.fingerprints(chart)
+        )
+        for chart in charts
+    }
+    return [f"{', '.join(names)} of {chart}" for chart, names in found.items() if names]
 
 
 def _hash(chart: Chart) -> str:
@@ -249,6 +267,16 @@ async def _destinations(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     return DoctorCheck(name, "ok", f"{count} reachable" if count else "none is set up")
 
 
+async def _messages(diagnosis: Diagnosis, name: str) -> DoctorCheck:
+    if diagnosis.apps is None:
+        return DoctorCheck(name, "skipped", "the lifecycles cannot be loaded")
+    lifecycle = diagnosis.apps.lifecycle
+    if lost := untaken_of(diagnosis.settings, lifecycle):
+        fix = "add a destination: [[webhooks]] in headway.toml, or destinations of the Lifecycle"
+        return DoctorCheck(name, "warning", f"no destination takes {', '.join(lost)}", fix)
+    return DoctorCheck(name, "ok", "each has a destination")
+
+
 async def _answers(host: str, port: int) -> bool:
     try:
         async with asyncio.timeout(SECONDS_TO_ANSWER):
@@ -299,6 +327,7 @@ CHECKS: dict[str, Callable[[Diagnosis, str], Awaitable[DoctorCheck]]] = {
     "disk": _disk,
     "issuers": _issuers,
     "destinations": _destinations,
+    "messages": _messages,
     "port": _port,
 }
 
@@ -319,7 +348,7 @@ def doctor(
     config: Config = None,
     json: Json = False,
 ) -> None:
-    """Check settings, lifecycles, database, versions, clock, disk, issuers, destinations and port.
+    """Check settings, lifecycles, database, versions, clock, disk, issuers, destinations, messages, port.
 
     Exit code 1: a check failed.
     """

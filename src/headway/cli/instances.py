@@ -11,7 +11,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from headway.cli.calls import data_of, tell, with_tenant
+from headway.cli.calls import data_of, tell_answer, with_tenant
 from headway.cli.lifecycles import apps_of
 from headway.cli.options import (
     After,
@@ -30,11 +30,13 @@ from headway.cli.output import as_json, out, show_table, table_of, when, write
 from headway.cli.settings import Data, Reason, RequestId
 from headway.codec import to_data
 from headway.engine import redaction
+from headway.engine.causes import cut_text
 from headway.statechart.snapshot import Event, Snapshot
 from headway.store.rows import HistoryRow, InstanceRow
 
 instances = typer.Typer(help="Look at instances: list, show, history.", no_args_is_help=True)
 
+ERRORS = ("work.failed", "error.work.")
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)")
 NOBODY_KNOWN = (
     "No lifecycle loaded here has a handler {0}: the work waits until a process with this handler runs."
@@ -123,12 +125,12 @@ def create(
 ) -> None:
     """Create an instance. Exit code 1: the chart refused it."""
     begun = data_of(context, "--context")
-    answer = with_tenant(
+    tell_answer(
         target.settings,
         lambda here: here.create(chart, instance, begun, by=author.actor, request_id=request_id),
         chart=chart,
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options
@@ -144,10 +146,11 @@ def send(
 ) -> None:
     """Send an event to an instance. Exit code 1: it was refused, and nothing changed."""
     sent = Event(event, data_of(data, "--data"), by=author.actor, reason=reason)
-    answer = with_tenant(
-        target.settings, lambda here: here.send(instance, sent, request_id=request_id), charts=True
+    tell_answer(
+        target.settings,
+        lambda here: here.send(instance, sent, request_id=request_id),
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options
@@ -160,12 +163,11 @@ def cancel(
     target: AppTarget,
 ) -> None:
     """Cancel an instance and its children, as its chart says. Exit code 1: it was refused."""
-    answer = with_tenant(
+    tell_answer(
         target.settings,
         lambda here: here.cancel(instance, by=author.actor, reason=reason, request_id=request_id),
-        charts=True,
+        json=target.json,
     )
-    tell(answer, json=target.json)
 
 
 @with_options
@@ -226,10 +228,20 @@ def _snapshot(snapshot: Snapshot) -> Table:
     return table
 
 
+def _error_text(row: HistoryRow) -> str:
+    """The message of the error that a line is about, and when the next attempt comes."""
+    data = redaction.data_of(row) if row.event.startswith(ERRORS) else None
+    if not isinstance(data, dict):
+        return ""
+    due = data.get("next_try")
+    next_try = f"next attempt {when(datetime.fromisoformat(due))}" if isinstance(due, str) else ""
+    return ", ".join(filter(None, [cut_text(str(data.get("message") or "")), next_try]))
+
+
 def _history(rows: Sequence[HistoryRow]) -> Table:
     table = table_of("At", "Event", "From", "To", "By", "", whole=("At", "Event"))
     for row in rows:
-        notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or ""]
+        notes = [f"attempt {row.attempt}" if row.attempt else "", row.reason or "", _error_text(row)]
         table.add_row(
             when(row.at),
             Text(row.event, "cyan"),

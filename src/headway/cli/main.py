@@ -10,7 +10,6 @@ from io import TextIOWrapper
 from typing import Annotated
 
 import typer
-from rich.text import Text
 
 from headway.cli.asks import answer, inbox, link
 from headway.cli.audit import audit
@@ -19,10 +18,11 @@ from headway.cli.db import db
 from headway.cli.demo import demo
 from headway.cli.doctor import doctor
 from headway.cli.explorer.command import explore
+from headway.cli.init import init
 from headway.cli.instances import cancel, create, instances, send, why
 from headway.cli.keys import keys
 from headway.cli.operations import bulk, letters
-from headway.cli.output import errors_to
+from headway.cli.output import print_error
 from headway.cli.serve import serve, worker
 from headway.cli.settings import config
 from headway.cli.tail import tail
@@ -65,7 +65,14 @@ def options(
 
 
 PANELS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Run it": {"demo": demo, "serve": serve, "worker": worker, "config": config, "doctor": doctor},
+    "Run it": {
+        "init": init,
+        "demo": demo,
+        "serve": serve,
+        "worker": worker,
+        "config": config,
+        "doctor": doctor,
+    },
     "Instances": {
         "instances": instances,
         "create": create,
@@ -100,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(arguments)
     except HeadwayError as error:
-        errors_to().print(Text.assemble(("error: ", "bold red"), str(error)))
+        print_error(error)
         sys.exit(2)
     finally:
         _flush()

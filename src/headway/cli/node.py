@@ -17,7 +17,9 @@ from headway.node import Companion, Node, served_by
 from headway.outbox.destination import Destination
 from headway.outbox.endpoint import Endpoint
 from headway.outbox.relay import Relay
+from headway.outbox.untaken import untaken
 from headway.settings import Hook, Settings
+from headway.statechart.chart import chart_of
 from headway.telemetry.counts import Counts
 from headway.worker.handlers import observed
 from headway.worker.rescue import Rescue, Takeover
@@ -75,7 +77,11 @@ class PartialNode(Node):
 
 
 def node_of(
-    settings: Settings, lifecycle: Lifecycle, parts: Collection[ServicePart] = tuple(ServicePart)
+    settings: Settings,
+    lifecycle: Lifecycle,
+    parts: Collection[ServicePart] = tuple(ServicePart),
+    *,
+    charts_may_change: bool = False,
 ) -> PartialNode:
     """The node of a process; raises CommandError for an invalid setting."""
     counts = Counts(settings.metrics_tenants)
@@ -95,6 +101,7 @@ def node_of(
             queues=settings.queues,
             capacity=settings.capacity,
             name=settings.node,
+            charts_may_change=charts_may_change,
             parts=parts,
             counts=counts,
             traced=traced,
@@ -113,6 +120,12 @@ def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Des
     """The destinations of the lifecycle and of the settings; raises InputError."""
     own = lifecycle.destinations if lifecycle is not None else ()
     return [*own, *map(_endpoint, settings.webhooks)]
+
+
+def untaken_of(settings: Settings, lifecycle: Lifecycle) -> list[str]:
+    """The messages of a lifecycle's charts that no destination takes; raises InputError."""
+    wanted = [each.wants for each in destinations_of(settings, lifecycle)]
+    return untaken(map(chart_of, lifecycle.charts), wanted)
 
 
 def _endpoint(hook: Hook) -> Endpoint:

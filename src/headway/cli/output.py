@@ -27,6 +27,7 @@ from rich.progress import (
 )
 from rich.segment import Segment
 from rich.table import Column, Table
+from rich.text import Text
 
 from headway.errors import DefinitionError, HeadwayError
 from headway.statechart.drawings import labels
@@ -58,6 +59,11 @@ def out() -> Console:
 def errors_to() -> Console:
     """Where a command prints errors and notices."""
     return Terminal(file=sys.stderr, highlight=False, soft_wrap=True)
+
+
+def print_error(error: HeadwayError) -> None:
+    """Print an error that was raised on purpose."""
+    errors_to().print(Text.assemble(("error: ", "bold red"), str(error)))
 
 
 def first_line(text: str) -> str:

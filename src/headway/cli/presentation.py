@@ -133,6 +133,9 @@ def report_of(name: str, report: Report, promised: Sequence[Promise]) -> Rendera
     parts += [_finding(finding) for finding in report.findings]
     parts += [Padding(_promise(each), (0, 0, 0, 2), expand=False) for each in promised]
     parts += [_finding(each.finding, because=each.because) for each in report.accepted]
+    if report.acceptance:
+        line = Text.assemble(("if this is meant, put into the class line: ", "dim"), report.acceptance)
+        parts.append(Padding(line, (0, 0, 0, 2), expand=False))
     return Group(*parts)
 
 

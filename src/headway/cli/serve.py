@@ -5,22 +5,26 @@ from __future__ import annotations
 import errno
 import os
 import socket
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
+from functools import partial
 from typing import Annotated, Any
 
 import typer
-from rich.markup import escape
 from rich.text import Text
 
-from headway.cli.lifecycles import Apps, apps_of, without_handlers
-from headway.cli.node import ServicePart, node_of
-from headway.cli.output import CommandError, errors_to, out
+from headway.cli.dev import NODE, reload_on_change, require_local
+from headway.cli.lifecycles import apps_of, registered, without_handlers
+from headway.cli.node import ServicePart, node_of, untaken_of
+from headway.cli.output import CommandError, errors_to, out, print_error
 from headway.cli.settings import App, Config, Database, settings_of
+from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import ABOUT, Settings, SettingValue
 
+DEVELOPMENT = "For development: restarts when a source file changes; charts may change under their version."
 FIRST_PASSED = 3
 """The first file descriptor that a service manager passes (see sd_listen_fds)."""
 
@@ -35,6 +39,18 @@ Lifecycles = Annotated[
     list[str] | None,
     typer.Option("--lifecycle", help="A registered lifecycle to run; may be given several times."),
 ]
+Dev = Annotated[
+    bool,
+    typer.Option(
+        "--dev",
+        help="For development: restart when a source file changes, and let charts change under their"
+        " version.",
+    ),
+]
+DevRemote = Annotated[
+    bool,
+    typer.Option("--dev-remote", help="Allow --dev with a host or a database that is not on this machine."),
+]
 
 
 def serve(
@@ -46,14 +62,42 @@ def serve(
     app: App = None,
     lifecycle: Lifecycles = None,
     config: Config = None,
+    dev: Dev = False,
+    dev_remote: DevRemote = False,
 ) -> None:
     """Run the service: HTTP API, worker, relays and timers, in one process or each on its own."""
-    settings = settings_of(
-        config, host=host, port=port, database=database, app=app, lifecycles=tuple(lifecycle or ()) or None
+    load = partial(
+        settings_of,
+        config,
+        host=host,
+        port=port,
+        database=database,
+        app=app,
+        lifecycles=tuple(lifecycle or ()) or None,
     )
-    apps = apps_of(settings)
-    _tell_left_out(apps)
-    run_service(settings, apps.lifecycle, only or tuple(ServicePart))
+    parts = tuple(only or ServicePart)
+    settings = load()
+    require_named(settings)
+    if not dev:
+        run_service(settings, lifecycle_of(settings), parts, listening_for(settings, parts))
+        return
+    with listening_for(settings, parts) or nullcontext() as listening:
+        if not dev_remote:
+            require_local(settings, listening)
+        reload_on_change(partial(_serve_in_development, load, parts), listening)
+    errors_to().print("Stopped.", style="dim")
+
+
+def _serve_in_development(
+    load: Callable[..., Settings], parts: Sequence[ServicePart], listening: socket.socket | None
+) -> None:
+    """Serve in a child process, with the settings and the source as they are now."""
+    try:
+        settings = load(node=load().node or NODE)
+        run_service(settings, lifecycle_of(settings), parts, listening, dev=True)
+    except HeadwayError as error:
+        print_error(error)
+        sys.exit(2)
 
 
 def worker(
@@ -77,42 +121,61 @@ def worker(
         app=app,
         lifecycles=tuple(lifecycle or ()) or None,
     )
-    apps = apps_of(settings)
-    if not apps.lifecycle.handlers.names:
+    require_named(settings)
+    lifecycle_to_run = lifecycle_of(settings)
+    if not lifecycle_to_run.handlers.names:
         raise CommandError(
             "no handler to run: name a lifecycle that has handlers, as in --app shop:lifecycle"
         )
-    _tell_left_out(apps)
-    run_service(settings, apps.lifecycle, [ServicePart.worker])
+    run_service(settings, lifecycle_to_run, [ServicePart.worker])
 
 
-Announce = Callable[[str | None, str | None], None]
-"""Called with the address and with the first key, where there is one."""
+def require_named(settings: Settings) -> None:
+    """Raises CommandError unless a lifecycle is named: the work of others could wait for ever."""
+    if not settings.app and not settings.lifecycles:
+        known = ", ".join(registered()) or "none"
+        raise CommandError(
+            "no lifecycle is named: name yours with --app module:name, or as app in headway.toml"
+            " (headway init makes a project that has one), or a registered one with --lifecycle"
+            f" ({known}). headway demo runs an example."
+        )
+
+
+def lifecycle_of(settings: Settings) -> Lifecycle:
+    """The named lifecycles as one; raises CommandError when they have no chart."""
+    lifecycle = apps_of(settings).lifecycle
+    if not lifecycle.charts:
+        raise CommandError(f"{settings.app or ', '.join(settings.lifecycles)} has no charts to run")
+    return lifecycle
 
 
 def run_service(
-    settings: Settings, lifecycle: Lifecycle, parts: Sequence[ServicePart], announce: Announce | None = None
+    settings: Settings,
+    lifecycle: Lifecycle,
+    parts: Sequence[ServicePart],
+    listening: socket.socket | None = None,
+    *,
+    dev: bool = False,
 ) -> None:
-    """Run until the process is stopped."""
+    """Run until the process is stopped; in `dev`, charts may change under their version."""
     service = load_service()
-    listening = (passed_on() or listen(settings.host, [settings.port])) if ServicePart.api in parts else None
-    tell = announce or (
-        lambda address, key: _announce(address, key, parts, lifecycle, database=settings.database)
-    )
 
     async def main() -> None:
-        node = node_of(settings, lifecycle, parts)
+        node = node_of(settings, lifecycle, parts, charts_may_change=dev)
         address = address_of(listening, settings.host) if listening else None
 
         def announced(key: str | None) -> None:
-            tell(address, key)
+            _announce(address, key, parts, lifecycle, database=settings.database, dev=dev)
             _tell_unknown(node)
+            if ServicePart.relays in parts:
+                _tell_untaken(settings, lifecycle)
 
         await service.ServiceProcess(node, settings, listening).run(announced)
 
     with listening or nullcontext():
         service.run(main())
-    errors_to().print("Stopped.", style="dim")
+    if not dev:
+        errors_to().print("Stopped.", style="dim")
 
 
 def load_service() -> Any:
@@ -126,21 +189,26 @@ def load_service() -> Any:
     return service
 
 
-def _tell_left_out(apps: Apps) -> None:
-    for each in apps.left_out:
-        errors_to().print(f"[yellow]left out:[/] {escape(each.name)}: {escape(each.why)}")
-    if not apps.lifecycle.charts:
-        raise CommandError("no lifecycle to run: name one, as in --app shop:lifecycle, or try headway demo")
-
-
 def _tell_unknown(node: Node) -> None:
     """Print the chart versions whose instances this node leaves to other nodes."""
     for each in node.presence.unknown:
         errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
 
 
+def _tell_untaken(settings: Settings, lifecycle: Lifecycle) -> None:
+    """Print the messages that are published here and that no destination takes."""
+    for each in untaken_of(settings, lifecycle):
+        errors_to().print(Text.assemble(("no destination takes: ", "yellow"), each), soft_wrap=True)
+
+
 def _announce(
-    address: str | None, key: str | None, parts: Iterable[ServicePart], lifecycle: Lifecycle, *, database: str
+    address: str | None,
+    key: str | None,
+    parts: Iterable[ServicePart],
+    lifecycle: Lifecycle,
+    *,
+    database: str,
+    dev: bool,
 ) -> None:
     console = out()
     count = len(lifecycle.charts)
@@ -154,8 +222,17 @@ def _announce(
             console.print(Text.assemble(("no handler: ", "yellow"), line), soft_wrap=True)
     if key is not None:
         console.print(Text.assemble("The first key, shown this once: ", (key, "bold green")), soft_wrap=True)
+    if dev:
+        console.print(DEVELOPMENT, style="yellow", soft_wrap=True)
     console.print("Ctrl-C stops it.", style="dim")
     console.file.flush()
+
+
+def listening_for(settings: Settings, parts: Sequence[ServicePart]) -> socket.socket | None:
+    """The socket of the API: the one a service manager passes, or a new one; None without the API."""
+    if ServicePart.api not in parts:
+        return None
+    return passed_on() or listen(settings.host, [settings.port])
 
 
 def passed_on() -> socket.socket | None:

@@ -10,7 +10,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-from headway.codec import Value, decode, encode
+from headway.codec import Value, decode, encode, replace
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
@@ -21,7 +21,7 @@ from headway.errors import (
     UnknownAskError,
 )
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import require_role, same_id
+from headway.statechart.identity import require_role
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
@@ -64,8 +64,8 @@ class Inbox:
                 if len(found) == limit:
                     return AskPage(found, after)
                 after = row.id
-                if answers[row.id] or same_id(row.delegated_to, actor.id):
-                    found.append(row)
+                if answers[row.id]:
+                    found.append(replace(row, answers=answers[row.id]))
             read += len(rows)
             if len(rows) <= limit:
                 return AskPage(found, None)
@@ -189,7 +189,7 @@ class Asks:
     async def inbox(
         self, tenant: str, actor: Actor, *, after: str | None = None, limit: int = 100
     ) -> Sequence[AskRow]:
-        """The open asks that an actor may answer by role and duties, or holds; the oldest first."""
+        """The open asks that an actor may answer, each with the answers they may give; the oldest first."""
         page = await self.inbox_page(tenant, actor, after=after, limit=limit)
         found = page.asks
         while page.next is not None and len(found) < limit:

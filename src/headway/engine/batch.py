@@ -30,6 +30,7 @@ from headway.engine.orders import (
     answer_text,
     lineage,
     parent_named,
+    require_roles,
 )
 from headway.engine.registry import Registry
 from headway.engine.upgrade.instance import upgraded
@@ -42,7 +43,7 @@ from headway.errors import (
 )
 from headway.statechart.chart import Chart
 from headway.statechart.effects import AddToCounter, ReportToParent, SpawnChild, StoreRecord
-from headway.statechart.refusal import Refusal
+from headway.statechart.refusal import Refusal, is_hidden
 from headway.statechart.snapshot import Event, Snapshot, child_changed, children_changed
 from headway.statechart.step.step import Step, first_context, start, status_of, step
 from headway.store.rows import Key, RequestRow
@@ -258,7 +259,7 @@ class Batch:
         if self.living.get(key) is not None:
             raise InstanceExistsError(f"an instance {key[1]} already exists")
         refusal = yield from self._begin(key, creation)
-        return refusal or (yield from self._receipt(key))
+        return (yield from self._receipt(key)) if refusal is None else refusal
 
     def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
         """Begin a life, unless the chart refuses."""
@@ -292,8 +293,10 @@ class Batch:
         living = self.living.get(order.key)
         if living is None:
             raise _unknown(order.key)
-        seq = living.snapshot.seq
+        seq, act = living.snapshot.seq, order.act
         if order.expected_seq is not None and order.expected_seq != seq:
+            if isinstance(act, Event) and is_hidden(self._chart(living.snapshot), living.snapshot, act.by):
+                raise _unknown(order.key)
             message = f"{order.key[1]} is at seq {seq}, not at {order.expected_seq}"
             raise VersionConflictError(message, seq)
         return living
@@ -329,6 +332,8 @@ class Batch:
         """Decide one event for one instance, with what follows from it for others."""
         before = living.snapshot
         chart = self._chart(before)
+        if chart.people:
+            require_roles(event.by)
         if chart.model.facts:
             facts = yield from self._facts(chart, key[0], before)
             outcome = step(chart, before, event, self.now, facts=facts)

@@ -51,6 +51,7 @@ from headway.errors import (
 )
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
+from headway.statechart.refusal import is_hidden
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
@@ -263,8 +264,11 @@ class Engine:
         require_actor("by", by)
         require_texts(reason=reason, request_id=request_id)
         snapshot = await self.get(tenant, instance)
-        name = self.charts.chart(snapshot.chart, snapshot.version).model.cancel
+        chart = self.charts.chart(snapshot.chart, snapshot.version)
+        name = chart.model.cancel
         if name is None:
+            if is_hidden(chart, snapshot, by):
+                raise UnknownInstanceError(f"there is no instance {instance}")
             raise EngineError(f"chart {snapshot.chart} cannot be cancelled: it declares no cancel event")
         event = Event(name, by=by, reason=reason)
         order = Order((tenant, instance), event, request_id, lasts, expected_seq, cascades=children)

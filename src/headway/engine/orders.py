@@ -13,7 +13,7 @@ from typing import Any
 from headway.clock import milliseconds
 from headway.codec import Plain, Scratch, Value, decode, encode, fingerprint, require_finite
 from headway.errors import EngineError, InputError, shown
-from headway.statechart.identity import normal_id, require_id
+from headway.statechart.identity import STANDS_FOR_A_PERSON, normal_id, require_id, require_role
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import SYSTEM, Actor, Event
 from headway.statechart.upgrade.instance import UpgradeRecord
@@ -222,6 +222,14 @@ def require_actor(word: str, value: object) -> None:
         raise InputError(f"{word}= must be an actor, as person({name!r}, 'manager'), not {shown(value)}")
     if value.kind != "system":  # those that the engine makes carry names of instances
         require_id(f"the id of the actor {word}=", value.id)
+    require_roles(value)
+
+
+def require_roles(actor: Actor) -> None:
+    """Raises InputError for a role that stands for a person: the chart says whom it names."""
+    for role in actor.roles:
+        if role[:1] in STANDS_FOR_A_PERSON:
+            require_role(role)
 
 
 def require_number(word: str, value: object, *, least: int | None = None) -> None:

@@ -6,15 +6,19 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime
 from functools import cached_property
 from hashlib import sha256
+from logging import getLogger
 
-from headway.codec import decode, encode
+from headway.codec import decode, encode, replace
 from headway.engine.facts import Given, facts_without_provider
 from headway.errors import ChartChangedError, EngineError, UnknownChartError, UnknownVersionError
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, all_actions, chart_of, named_functions
 from headway.statechart.export import chart_hash
+from headway.statechart.functions import changed_functions, fingerprints, stored
 from headway.store.port import Store
 from headway.store.rows import ChartRow, Version
+
+LOG = getLogger("headway")
 
 
 class Registry:
@@ -121,17 +125,34 @@ async def keep_versions(store: Store, charts: Registry, *, may_change: bool) -> 
     """Store the versions that are new; raises ChartChangedError when one is stored with other contents."""
     now = await store.now()
     rows = [_row(chart, now) for chart in charts]
-    known = {(row.chart, row.version): row.hash for row in await store.charts.all()}
-    changed = [row for row in rows if known.get((row.chart, row.version), row.hash) != row.hash]
+    known = {(row.chart, row.version): row for row in await store.charts.all()}
+    changed = [row for row in rows if known.get((row.chart, row.version), row).hash != row.hash]
     if changed and not may_change:
         names = ", ".join(f"{row.chart} v{row.version}" for row in changed)
         raise ChartChangedError(
             f"{names} is stored with different contents, which instances may use: give the changed chart a"
-            " new version (version=2), or pass charts_may_change=True while you develop it"
+            " new version (version=2); while you develop it, run headway serve --dev, or pass"
+            " charts_may_change=True to the node"
         )
     for row in changed:
         await store.charts.replace(row)
     await store.charts.keep([row for row in rows if (row.chart, row.version) not in known])
+    for row in rows:
+        before = known.get((row.chart, row.version))
+        if before is not None and before.hash == row.hash and before.functions != row.functions:
+            _warn_of_changed_functions(before, row)
+            await store.charts.replace(replace(row, stored_at=before.stored_at))
+
+
+def _warn_of_changed_functions(before: ChartRow, after: ChartRow) -> None:
+    if names := changed_functions(stored(before.functions), stored(after.functions)):
+        LOG.warning(
+            "the code of %s has changed since %s v%s was last used, and its instances follow the new code:"
+            " give the chart a new version if those that live should keep the old one",
+            ", ".join(names),
+            after.chart,
+            after.version,
+        )
 
 
 def _row(chart: Chart, now: datetime) -> ChartRow:
@@ -142,6 +163,7 @@ def _row(chart: Chart, now: datetime) -> ChartRow:
         hash=chart_hash(chart.model),
         document=document,
         stored_at=now,
+        functions=encode(fingerprints(chart)).decode(),
     )
 
 

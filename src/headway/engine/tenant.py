@@ -10,7 +10,7 @@ from typing import Any
 
 from headway.engine.asks import CLAIM_LASTS, LINK_LASTS, Asks
 from headway.engine.engine import Engine
-from headway.engine.orders import Answer
+from headway.engine.orders import Answer, Receipt
 from headway.engine.why import Explanation
 from headway.errors import InputError
 from headway.statechart.chart import Charted, chart_of
@@ -56,7 +56,11 @@ def _is_in(engine: Engine, snapshot: Snapshot, states: tuple[str, ...]) -> bool:
 
 
 class Tenant:
-    """Creates, moves and explains the instances of one tenant, and nobody else's."""
+    """Creates, moves and explains the instances of one tenant, and nobody else's.
+
+    A call that the chart refuses raises RefusedError, and changes nothing; `Engine` and `Asks` return the
+    refusal instead, and so does `send_many` for each event.
+    """
 
     def __init__(self, engine: Engine, asks: Asks, name: str) -> None:
         self._engine, self._asks, self.name = engine, asks, name
@@ -71,9 +75,9 @@ class Tenant:
         request_id: str | None = None,
         seed: int = 0,
         unnamed: bool = False,
-    ) -> Answer:
+    ) -> Receipt:
         """Begin a life; without an id it gets one, the same for the same request id."""
-        return await self._engine.create(
+        answer = await self._engine.create(
             self.name,
             _new_name(chart) if instance is None else instance,
             chart,
@@ -83,14 +87,16 @@ class Tenant:
             request_id=request_id,
             unnamed=unnamed or instance is None,
         )
+        return answer.unwrap()
 
     async def send(
         self, instance: str, event: Event, *, request_id: str | None = None, expected_seq: int | None = None
-    ) -> Answer:
+    ) -> Receipt:
         """Send an event, as `Engine.send` does."""
-        return await self._engine.send(
+        answer = await self._engine.send(
             self.name, instance, event, request_id=request_id, expected_seq=expected_seq
         )
+        return answer.unwrap()
 
     async def send_many(
         self, events: Sequence[tuple[str, Event]], *, request_id: str | None = None
@@ -107,9 +113,9 @@ class Tenant:
         request_id: str | None = None,
         expected_seq: int | None = None,
         children: bool = True,
-    ) -> Answer:
+    ) -> Receipt:
         """Cancel an instance and its children, as `Engine.cancel` does."""
-        return await self._engine.cancel(
+        answer = await self._engine.cancel(
             self.name,
             instance,
             by=by,
@@ -118,6 +124,7 @@ class Tenant:
             expected_seq=expected_seq,
             children=children,
         )
+        return answer.unwrap()
 
     async def get(self, instance: str) -> Snapshot:
         """Where an instance stands; raises UnknownInstanceError."""
@@ -157,24 +164,24 @@ class Tenant:
         return await self._engine.why(self.name, instance)
 
     async def inbox(self, actor: Actor, *, after: str | None = None, limit: int = 100) -> Sequence[AskRow]:
-        """The open asks that an actor may answer, the oldest first."""
+        """The open asks that an actor may answer, each with the answers they may give; the oldest first."""
         return await self._asks.inbox(self.name, actor, after=after, limit=limit)
 
     async def ask(self, ask: str) -> AskRow:
         """One ask, open or closed; raises UnknownAskError."""
         return await self._asks.get(self.name, ask)
 
-    async def claim(self, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS) -> Answer:
+    async def claim(self, ask: str, *, by: Actor, lasts: str = CLAIM_LASTS) -> Receipt:
         """Take an ask on: nobody else can answer it until the claim is released or has run out."""
-        return await self._asks.claim(self.name, ask, by=by, lasts=lasts)
+        return (await self._asks.claim(self.name, ask, by=by, lasts=lasts)).unwrap()
 
-    async def release(self, ask: str, *, by: Actor) -> Answer:
+    async def release(self, ask: str, *, by: Actor) -> Receipt:
         """Give a claim or a delegation back."""
-        return await self._asks.release(self.name, ask, by=by)
+        return (await self._asks.release(self.name, ask, by=by)).unwrap()
 
-    async def delegate(self, ask: str, *, to: str, by: Actor) -> Answer:
+    async def delegate(self, ask: str, *, to: str, by: Actor) -> Receipt:
         """Pass an ask on to a person, who alone may answer it then."""
-        return await self._asks.delegate(self.name, ask, to=to, by=by)
+        return (await self._asks.delegate(self.name, ask, to=to, by=by)).unwrap()
 
     async def answer(
         self,
@@ -185,11 +192,12 @@ class Tenant:
         by: Actor,
         reason: str | None = None,
         request_id: str | None = None,
-    ) -> Answer:
+    ) -> Receipt:
         """Answer an ask by one of its answers."""
-        return await self._asks.answer(
+        answered = await self._asks.answer(
             self.name, ask, answer, data, by=by, reason=reason, request_id=request_id
         )
+        return answered.unwrap()
 
     async def link(self, ask: str, *, for_: Actor, lasts: str = LINK_LASTS) -> str:
         """A signed token by which one person answers one ask once, without a login."""

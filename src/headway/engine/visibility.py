@@ -6,7 +6,7 @@ from headway.codec import decode
 from headway.engine.registry import Registry, stored_chart
 from headway.errors import UnknownChartError
 from headway.statechart.chart import Chart
-from headway.statechart.people import concerns
+from headway.statechart.people import may_read
 from headway.statechart.snapshot import Actor, Snapshot
 from headway.store.port import Store
 from headway.store.queries import Readable
@@ -35,10 +35,7 @@ class Visibility:
         chart = await self.chart(row)
         if chart is None:
             return not actor.own
-        wanted = chart.model.read_by
-        if not actor.own and (not wanted or not actor.roles.isdisjoint(wanted)):
-            return True
-        return concerns(chart.people, decode(Snapshot, row.snapshot), actor)
+        return may_read(chart.model, chart.people, decode(Snapshot, row.snapshot), actor)
 
     async def readable(self, actor: Actor) -> Readable | None:
         """What lists and streams show to somebody; None if they show everything."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from headway.codec import Value
+from headway.engine.causes import MOST_LINES, EndCause, Failure, ending_of, last_failure
 from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import Registry
 from headway.statechart.explain import Why, explain
@@ -48,9 +49,11 @@ class Holding(Value):
 
 
 class Explanation(Value):
-    """The answer of `Engine.why`: the chart's reasons, and what stands behind the scenes."""
+    """The answer of `Engine.why`: the chart's reasons, the last error, and what the store knows."""
 
     why: Why
+    failure: Failure | None = None
+    ending: EndCause | None = None
     work: tuple[Holding, ...] = ()
     children: tuple[str, ...] = ()
     undelivered: tuple[str, ...] = ()
@@ -60,9 +63,18 @@ class Explanation(Value):
         """Whether nothing can move it."""
         return self.why.stuck
 
+    def without_operations(self) -> Explanation:
+        """The chart's reasons alone, for those who are no operators and may not know of the children."""
+        return Explanation(self.why)
+
     def __str__(self) -> str:
         """What a person wants to read first."""
-        lines = [str(self.why), *map(str, self.work)]
+        lines = [str(self.why)]
+        if self.ending is not None:
+            lines.append(str(self.ending))
+        if self.failure is not None and (self.ending is None or self.ending.code is None):
+            lines.append(str(self.failure))
+        lines += map(str, self.work)
         if self.children:
             lines.append(f"These children have not ended: {', '.join(self.children)}.")
         lines += [f"Not delivered: {line}." for line in self.undelivered]
@@ -91,9 +103,12 @@ async def explained(
         if snapshot.children
         else ()
     )
+    newest = await store.history.newest((tenant, key), MOST_LINES)
     letters = await store.letters.page(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
     return Explanation(
         why=explain(chart, snapshot, facts.now, facts=facts.values[0]),
+        failure=last_failure(chart, snapshot, newest),
+        ending=ending_of(chart, snapshot, newest),
         work=_holdings(work, hands),
         children=tuple(child.id for child in children),
         undelivered=tuple(f"{letter.name} to {letter.destination}, {letter.error}" for letter in letters),

@@ -14,7 +14,7 @@ from datetime import datetime
 from headway.clock import milliseconds
 from headway.errors import InputError
 from headway.outbox.addresses import Address, address_of
-from headway.outbox.destination import SENT, STANDARD, Backoff, several
+from headway.outbox.destination import SENT, STANDARD, Backoff, Wants, several
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t -~]*")
@@ -44,6 +44,11 @@ class Endpoint:
     backoff: Backoff = field(default=STANDARD, kw_only=True, repr=False)
     address: Address = field(init=False, repr=False)
     keys: tuple[bytes, ...] = field(init=False, repr=False)
+
+    @property
+    def wants(self) -> Wants:
+        """Which messages it wants."""
+        return Wants(several(self.kinds), several(self.events), self.tenant)
 
     def __post_init__(self) -> None:
         """Parse the URL and check all fields."""

@@ -11,7 +11,7 @@ from headway.statechart import model
 from headway.statechart.authoring.declarations import SourceLine
 from headway.statechart.expressions.expressions import Expression, parse_or_failing
 from headway.statechart.model import ANY
-from headway.statechart.people import entries_of, watched_events
+from headway.statechart.people import is_person, roles_and_people, watched_events
 from headway.statechart.redaction import Secrets
 from headway.statechart.tree import (
     HISTORY,
@@ -92,7 +92,9 @@ class Chart:
         )
         self.events = frozenset(descriptor(event) for row in whole.transitions for event in row.events)
         self.spoken = frozenset(event for event in self.events if not comes_from_engine(event)) - {ANY}
-        self.people = tuple(sorted(entries_of(whole)))
+        self.named = frozenset(entry for _, entry in roles_and_people(whole))
+        """The roles and people that have a part in the life."""
+        self.people = tuple(sorted(filter(is_person, self.named)))
         self.unbound = tuple(sorted(self._unbound()))
         self.configurations: dict[tuple[str, ...], tuple[StateNode, ...]] = {}
         self._entries: dict[tuple[StateNode, ...], Entering | tuple[StateNode, ...]] = {}

@@ -12,7 +12,7 @@ from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.identity import same_id
 from headway.statechart.people import concerns, split, wanted, with_entries
-from headway.statechart.refusal import roles_now, spoken
+from headway.statechart.refusal import Obstacle, roles_now, spoken
 from headway.statechart.snapshot import Actor, Event, OpenAsk, OpenWork, Snapshot
 from headway.statechart.step.authority import answered, answering, is_claimed, only_for, stands_in
 from headway.statechart.step.draft import NOTHING, Draft, draft_of
@@ -40,6 +40,7 @@ class Wait(Value):
 class Way(Value):
     """A transition out of where the instance stands: who may fire it, and which guards say no.
 
+    `says_no` has the reason of each guard in the way; `broken` are those that failed with an error.
     `only_for` is who holds the question that it answers. Somebody to whom that was delegated acts
     `in_place_of` others, or `needs_role`: one of `by`.
     """
@@ -50,6 +51,7 @@ class Way(Value):
     people: tuple[str, ...] = ()
     targets: tuple[str, ...] = ()
     says_no: dict[str, str] = {}
+    broken: tuple[str, ...] = ()
     barred: tuple[str, ...] = ()
     votes: tuple[str, ...] = ()
     votes_needed: int = 1
@@ -170,19 +172,7 @@ def _arcs(draft: Draft) -> list[Arc]:
 
 def _way(draft: Draft, arc: Arc) -> Way:
     row = arc.model
-    says_no: dict[str, str] = {}
-    depends = arc.takes is not None
-    if not depends:
-        for name, guard in arc.guards:
-            draft.looked = False
-            no = verdict(draft, name, guard)
-            if no is None:
-                continue
-            # A guard that looked at the event, or broke for want of it, may say yes to the real one.
-            if draft.looked or no.code == "fault":
-                depends = True
-            else:
-                says_no[name] = no.reason
+    objections, depends = _objections(draft, arc)
     roles, people = split(roles_now(draft.chart, arc, draft.asks), draft)
     return Way(
         transition=arc.name,
@@ -190,14 +180,29 @@ def _way(draft: Draft, arc: Arc) -> Way:
         by=roles,
         people=people,
         targets=row.targets or row.lands,
-        says_no=says_no,
+        says_no={name: no.reason for name, no in objections.items()},
+        broken=tuple(name for name, no in objections.items() if no.code == "fault"),
         barred=tuple(dict.fromkeys(who for name in row.distinct_from for who in draft.acted.get(name, ()))),
         votes=_votes(draft, arc),
         votes_needed=row.quorum + len(row.countersign),
         only_for=only_for(draft, arc),
         **_delegation(draft, arc),
-        depends_on_event=depends,
+        depends_on_event=depends or arc.takes is not None,
     )
+
+
+def _objections(draft: Draft, arc: Arc) -> tuple[dict[str, Obstacle], bool]:
+    """What the guards say whatever the event carries, and whether one of them looks at the event."""
+    objections: dict[str, Obstacle] = {}
+    depends = False
+    for name, guard in arc.guards:
+        draft.looked = False
+        no = verdict(draft, name, guard)
+        if draft.looked:  # the real event may get a yes, and may not break it
+            depends = depends or no is not None
+        elif no is not None:
+            objections[name] = no
+    return objections, depends
 
 
 def _delegation(draft: Draft, arc: Arc) -> dict[str, Any]:

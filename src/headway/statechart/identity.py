@@ -8,6 +8,8 @@ from unicodedata import normalize
 from headway.errors import InputError, shown
 
 LONGEST_ID = 200
+STANDS_FOR_A_PERSON = ("{", "@")
+"""How a text begins that stands for a person where a role could stand."""
 INVISIBLE = frozenset(
     chr(code)
     for first, last in (
@@ -56,7 +58,7 @@ def require_id(what: str, text: object) -> None:
 def require_role(text: object) -> None:
     """Raises InputError for a text that is no role: those that begin with `{` or `@` stand for people."""
     require_id("a role", text)
-    if str(text)[0] in "{@":
+    if str(text)[0] in STANDS_FOR_A_PERSON:
         raise InputError(f"a role must not begin with {str(text)[0]}, which stands for a person: {text!a}")
 
 

@@ -124,6 +124,13 @@ def concerns(entries: Iterable[str], instance: Involved, actor: Actor) -> bool:
     )
 
 
+def may_read(whole: model.Model, entries: Iterable[str], instance: Involved, actor: Actor) -> bool:
+    """Whether somebody may read an instance of a chart: by a role, as its owner, or because it names them."""
+    if not actor.own and (not whole.read_by or not actor.roles.isdisjoint(whole.read_by)):
+        return True
+    return concerns(entries, instance, actor)
+
+
 def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
     """For whom an ask is: its roles, and in the place of its entries the people, as `@id`."""
     found: dict[str, None] = {}
@@ -146,6 +153,11 @@ def part(entry: str) -> str:
     if event is not None:
         return f"the sender of {event}"
     return f"the {entry[1:-1]}"
+
+
+def spelled(entries: Iterable[str], between: str = ", ") -> str:
+    """Roles by name, people by the part they have: `manager, the owner`."""
+    return between.join(part(entry) if is_person(entry) else entry for entry in entries)
 
 
 def wanted(entries: Iterable[str], instance: Involved) -> str:

@@ -9,7 +9,7 @@ from headway.codec import Value
 from headway.errors import RefusedError
 from headway.statechart.chart import Chart
 from headway.statechart.identity import same_id
-from headway.statechart.people import Involved, split
+from headway.statechart.people import Involved, may_read, split
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Snapshot
 from headway.statechart.tree import Arc, StateNode, comes_from_engine, descriptor, names_matching
 from headway.statechart.validation.validate import suggestion
@@ -182,8 +182,8 @@ def refuse(
 
     Somebody to whom the instance does not belong learns neither.
     """
-    if veto.code == "owner":
-        return Refusal(code=veto.code, message=veto.message, event=event.name)
+    if veto.code == "owner" or is_hidden(chart, snapshot, event.by):
+        return Refusal(code="owner", message=not_theirs(snapshot, event.by), event=event.name)
     active = () if snapshot.ended or not snapshot.states else chart.configuration(snapshot.states)
     return Refusal(
         code=veto.code,
@@ -193,6 +193,20 @@ def refuse(
         allowed=allowed_now(chart, active, snapshot),
         objections=tuple(objections),
     )
+
+
+def is_hidden(chart: Chart, snapshot: Snapshot, actor: Actor) -> bool:
+    """Whether somebody must not learn of an instance: they may not read it, and have no part in it."""
+    if not (actor.own or chart.model.read_by) or actor.kind == "system":
+        return False
+    if may_read(chart.model, chart.people, snapshot, actor):
+        return False
+    return actor.own or actor.roles.isdisjoint(chart.named | SYSTEM.roles)
+
+
+def not_theirs(snapshot: Snapshot, actor: Actor) -> str:
+    """The reason for somebody who must not learn more."""
+    return f"{snapshot.instance} does not belong to {actor.id}"
 
 
 def objected(chart: Chart, snapshot: Snapshot, event: Event, objections: list[Objection]) -> Refusal:

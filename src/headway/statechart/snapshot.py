@@ -176,9 +176,9 @@ class Row(Plain):
     since: datetime | None = None
 
 
-def timer_fired(timer: str) -> Event:
+def timer_fired(timer: str, *, reason: str | None = None) -> Event:
     """The event that a due timer sends."""
-    return Event(name="timer", ref=timer)
+    return Event(name="timer", ref=timer, reason=reason)
 
 
 def work_done(work: str, attempt: int, result: object = None, by: Actor = SYSTEM) -> Event:
@@ -194,9 +194,9 @@ def work_failed(
     return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
 
 
-def work_lost(work: str, attempt: int, by: Actor = SYSTEM) -> Event:
+def work_lost(work: str, attempt: int, by: Actor = SYSTEM, *, message: str = "the worker was lost") -> Event:
     """The event of an attempt whose worker gives no sign any more: the chart says which error that is."""
-    data = {"cause": "lost", "message": "the worker was lost"}
+    data = {"cause": "lost", "message": message}
     return Event(name="work.failed", ref=work, attempt=attempt, data=data, by=by)
 
 

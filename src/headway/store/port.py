@@ -90,6 +90,9 @@ class HistoryStore(Protocol):
     async def page(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
 
+    async def newest(self, key: Key, limit: int) -> Sequence[HistoryRow]:
+        """The last lines of an instance's history, the newest first."""
+
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The keys of all tenants' instances that have lines of history, by tenant and id."""
 

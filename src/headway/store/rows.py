@@ -369,13 +369,17 @@ class LeaseRow(Plain):
 
 
 class ChartRow(Plain):
-    """A version of a chart, as it was when it was first registered."""
+    """A version of a chart, as it was when it was first registered.
+
+    `functions` are the fingerprints of its functions by name, as JSON, as they were when it was last used.
+    """
 
     chart: str
     version: int
     hash: str
     document: str
     stored_at: datetime
+    functions: str = "{}"
 
 
 class NodeRow(Plain):

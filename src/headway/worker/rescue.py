@@ -13,7 +13,7 @@ from headway.engine.lease import SoleService
 from headway.engine.service import LOG, Service
 from headway.errors import StoreError
 from headway.statechart.refusal import Refusal
-from headway.statechart.snapshot import Snapshot, work_lost
+from headway.statechart.snapshot import Event, Snapshot, work_lost
 from headway.store.rows import Attempt, WorkRow, WorkVersion
 from headway.store.unit import Changes, Found, Reads
 
@@ -46,9 +46,7 @@ class Rescue(SoleService):
         lost = await self.engine.store.work.expired(PAGE, self.engine.charts.versions)
         if not lost:
             return False
-        answers = await self.engine.send_all(
-            [((row.tenant, row.instance), work_lost(row.id, row.attempt)) for row in lost]
-        )
+        answers = await self.engine.send_all([((row.tenant, row.instance), self._lost(row)) for row in lost])
         left, refused, unknown = [], set(), None
         for row, answer in zip(lost, answers, strict=True):
             if isinstance(answer, StoreError):
@@ -67,6 +65,11 @@ class Rescue(SoleService):
             raise unknown
         self.tally["rescued"] += len(lost) - len(left)
         return len(lost) == PAGE
+
+    def _lost(self, row: WorkRow) -> Event:
+        """The event for a lost attempt; the history tells who lost it, and which node ended it."""
+        message = f"the worker {row.worker} was lost; the node {self.engine.node} ended its attempt"
+        return work_lost(row.id, row.attempt, message=message)
 
     def _remember(self, lost: Sequence[WorkRow], refused: set[Attempt]) -> None:
         """Remember what was refused, to log it only once."""

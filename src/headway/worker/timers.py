@@ -79,8 +79,9 @@ class Timers(SoleService):
         return ordered[min(int(share * len(ordered)), len(ordered) - 1)] if ordered else 0.0
 
     async def _fire(self, due: Sequence[TimerRow]) -> Sequence[Answer | BaseException]:
+        fired_by = f"fired by the node {self.engine.node}"
         return await self.engine.send_all(
-            [((timer.tenant, timer.instance), timer_fired(timer.id)) for timer in due]
+            [((timer.tenant, timer.instance), timer_fired(timer.id, reason=fired_by)) for timer in due]
         )
 
     async def _postpone(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:

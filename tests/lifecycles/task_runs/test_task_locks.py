@@ -12,6 +12,7 @@ from headway.node import Node
 from headway.statechart.snapshot import SYSTEM, Event
 from tests.lifecycles.task_runs.place import ANN, LONGEST, Office
 from tests.lifecycles.task_runs.team import calls, runners
+from tests.refusals import answer_to
 
 pytestmark = pytest.mark.mission("TSK-LOCK")
 CALLERS = 20
@@ -110,7 +111,7 @@ async def test_a_method_of_a_process_happens_once(office: Office, method: str, d
     (process,) = (await office.processes(path.rpartition("/")[2])).values()
     tenant, by = office.node.tenant(), ANN if method == "stop" else SYSTEM
     answers = await asyncio.gather(
-        *(tenant.send(process["id"], Event(method, by=by)) for _ in range(CALLERS))
+        *(answer_to(tenant.send(process["id"], Event(method, by=by))) for _ in range(CALLERS))
     )
     assert sum(isinstance(answer, Receipt) for answer in answers) == 1
     after = {"run": "Running", "complete": "Completed", "stop": "Stopped"}[method]
@@ -125,7 +126,7 @@ async def test_of_different_methods_at_once_one_wins(office: Office) -> None:
     (process,) = (await office.processes(path.rpartition("/")[2])).values()
     tenant = office.node.tenant()
     events = [Event("complete"), Event("stop_unfinished", by=ANN)] * CALLERS
-    answers = await asyncio.gather(*(tenant.send(process["id"], event) for event in events))
+    answers = await asyncio.gather(*(answer_to(tenant.send(process["id"], event)) for event in events))
     taken = [event.name for event, answer in zip(events, answers, strict=True) if isinstance(answer, Receipt)]
     assert len(taken) == 1
     status = (await office.desk.get(TaskProcess, process["id"])).status

@@ -38,3 +38,17 @@ class TestHistory:
             position = page[-1].position
             seen += [line.seq for line in page]
         assert seen == [1, 2, 3, 4, 5, 6, 7]
+
+    @pytest.mark.mission("ENG-14")
+    async def test_the_newest_lines_are_read_without_the_rest(self, store: Store) -> None:
+        """The last lines of one instance come first, and no more than were asked for."""
+        for seq in range(1, 8):
+            lines = [replace(HISTORY, seq=seq), replace(HISTORY, seq=seq, instance="i2")]
+            await store.run(writing(history=[*lines, replace(HISTORY, seq=seq, tenant="other")]))
+        newest = await store.history.newest(KEY, 3)
+        assert [(line.tenant, line.instance, line.seq) for line in newest] == [
+            (*KEY, 7),
+            (*KEY, 6),
+            (*KEY, 5),
+        ]
+        assert not await store.history.newest(("acme", "nobody"), 3)

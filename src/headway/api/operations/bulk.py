@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from headway.api.access import Caller
+from headway.api.access import Caller, readable_by, readable_row
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
 from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
@@ -125,17 +125,19 @@ ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
 async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -> BulkResult:
     """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
 
-    The instances are taken in the order of their creation, each with an outcome of its own. Charts judge as
-    ever who may do what. A call that did not come back is repeated with the same `Idempotency-Key` and
-    cursor: what was done is not done again.
+    The instances that the caller may read are taken in the order of their creation, each with an outcome of
+    its own. Charts judge as ever who may do what. A call that did not come back is repeated with the same
+    `Idempotency-Key` and cursor: what was done is not done again.
     """
     _require_states(node, body.filter)
     act = ACTS[type(body)](node.engine, caller, body)
     after = None if body.cursor is None else await _known(node, caller, body.cursor)
+    readable = await readable_by(node.engine, caller)
 
     async def read(count: int) -> Any:
         wanted = as_dict(body.filter)
-        return await node.engine.list(InstanceQuery(caller.tenant, **wanted, after=after, limit=count))
+        query = InstanceQuery(caller.tenant, **wanted, readable=readable, after=after, limit=count)
+        return await node.engine.list(query)
 
     rows, following = await paged(read, body.limit, lambda row: cursor_text(BULK, row.id))
     if call.keyed is not None and not body.dry_run:
@@ -200,7 +202,7 @@ async def _known(node: Node, caller: Caller, cursor: str) -> str:
     """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
     instance = id_of(cursor_place(BULK, str, cursor))
     try:
-        await node.engine.row(caller.tenant, instance)
+        await readable_row(node.engine, caller, instance)
     except UnknownInstanceError as error:
         raise Problem("cursor", "what the cursor names is no longer there") from error
     return instance

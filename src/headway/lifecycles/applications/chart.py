@@ -30,7 +30,7 @@ from headway.lifecycles.applications.actions import (
 from headway.lifecycles.applications.failures import LOST
 
 WORKER = "worker"
-USER = "user"
+USER = "{owner}"
 
 
 def progress_shown(view: View) -> Mapping[str, Any]:
@@ -89,6 +89,8 @@ class Application(
     name="applications.application",
     context=record.Task,
     facts=guards.FACTS,
+    owner="{userId}",
+    read_by=(USER, "admin", WORKER),
     cancel="cancel",
 ):
     """A job application, from the task's creation to the confirmed submission."""
@@ -253,15 +255,13 @@ class Application(
         waiting_answer, by=WORKER, takes=record.Question, do=keep("fieldName", "fieldOptions"), meaning="T3"
     )
 
-    captcha_solved = waiting_captcha.to(
-        clearing_captcha, by=USER, takes=record.Solved, when=guards.theirs, meaning="T4"
-    )
-    security_resolved = waiting_security.to(resuming, by=USER, when=guards.theirs, meaning="T4")
+    captcha_solved = waiting_captcha.to(clearing_captcha, by=USER, takes=record.Solved, meaning="T4")
+    security_resolved = waiting_security.to(resuming, by=USER, meaning="T4")
     field_answered = waiting_answer.to(
         paused,
         by=USER,
         takes=record.Answer,
-        when=(guards.theirs, guards.the_one_asked),
+        when=guards.the_one_asked,
         do=actions.answer_kept,
         meaning="T4",
     )
@@ -270,16 +270,11 @@ class Application(
             checking_submission,
             by=USER,
             takes=record.Resolution,
-            when=guards.theirs,
             do=(NOTES, BY_HAND),
             meaning="T4",
         )
-        | waiting_captcha.to(
-            clearing_captcha, by=USER, takes=record.Resolution, when=guards.theirs, do=NOTES, meaning="T4"
-        )
-        | waiting_security.to(
-            resuming, by=USER, takes=record.Resolution, when=guards.theirs, do=NOTES, meaning="T4"
-        )
+        | waiting_captcha.to(clearing_captcha, by=USER, takes=record.Resolution, do=NOTES, meaning="T4")
+        | waiting_security.to(resuming, by=USER, takes=record.Resolution, do=NOTES, meaning="T4")
     )
     captcha_cleared = clearing_captcha.on_done.to(
         resuming, when=guards.captcha_gone, do=put(captchaPresent=False)
@@ -304,7 +299,6 @@ class Application(
     cancel = any_live.to(
         cancelled,
         by=(USER, "admin"),
-        when=guards.theirs,
         do=(actions.doubt_kept, UNIT_RETURNED),
         emit=topic("task:cancelled", data=actions.withdrawn),
         meaning="T8",
@@ -366,16 +360,16 @@ class Application(
     not_uploaded = uploading.on_done.to(failed, do=fails_shown("UPLOAD_FAILED"))
     gates_pass = quality_check.always.to(submitting, when=guards.gates_passed, meaning="P8")
     gates_fail = quality_check.always.to(gate_review, meaning="T3: review_before_submit")
-    review_approved = (reviewing | gate_review).to(submitting, by=USER, when=guards.theirs, meaning="P9")
+    review_approved = (reviewing | gate_review).to(submitting, by=USER, meaning="P9")
     review_edited = (reviewing | gate_review).to(
         navigating,
         by=USER,
         takes=record.Edit,
-        when=(guards.theirs, guards.edits_earlier_page),
+        when=guards.edits_earlier_page,
         do=(actions.edits_kept, FORM_FORGOTTEN),
         meaning="P10, from the first page on",
     ) | (reviewing | gate_review).to(
-        filling, by=USER, takes=record.Edit, when=guards.theirs, do=actions.edits_kept, meaning="P10"
+        filling, by=USER, takes=record.Edit, do=actions.edits_kept, meaning="P10"
     )
     accepted = submitting.on_done.to(verifying, do=SUBMITTED, meaning="P11")
     rejected = submitting.on_error("SUBMIT_VALIDATION_ERROR").to(

@@ -66,16 +66,6 @@ def within_plan(view: View) -> bool | No:
     return usage <= limit or No(f"the plan covers {limit} applications, this is number {usage}")
 
 
-def theirs(view: View) -> bool | No:
-    """The sender is the task's user, an admin, or a delegate of the user.
-
-    An actor with neither role gets here only as the delegate of an ask.
-    """
-    user, roles = view.context.userId, view.actor.roles
-    is_theirs = view.actor.id == user or "admin" in roles or "user" not in roles
-    return is_theirs or No(f"the task is {user}'s, not {view.actor.id}'s")
-
-
 def browser_there(view: View) -> bool:
     """The browser has an address."""
     return bool((view.event.data or {}).get("cdpUrl"))

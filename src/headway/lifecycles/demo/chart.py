@@ -53,4 +53,4 @@ class Purchase(
     ordered = ordering.on_done.to(shipping, webhook="purchase.ordered")
     broken = ordering.on_error.to(failed)
     arrive = shipping.after("5s").to(received, emit="purchase.received")
-    withdraw = any_live.to(withdrawn, by=("employee", "manager"))
+    withdraw = any_live.to(withdrawn, by=("{owner}", "manager"))

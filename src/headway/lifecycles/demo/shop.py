@@ -7,7 +7,7 @@ from hashlib import sha256
 from random import Random
 
 from headway import person
-from headway.errors import EngineError
+from headway.errors import EngineError, RefusedError
 from headway.lifecycle import Lifecycle
 from headway.lifecycles.demo.chart import Purchase
 from headway.node import Service, Tenant
@@ -77,7 +77,7 @@ class Traffic(Service):
         self.tally[answer] += 1
         try:
             await self._tenant.answer(asks[0].id, answer, by=manager)
-        except EngineError:
+        except (EngineError, RefusedError):
             self.tally["too late"] += 1
 
 

@@ -18,12 +18,12 @@ from headway.lifecycles.interviews.rules import (
     completed_by_payload,
     has_result,
     incomplete,
-    is_the_candidate,
     keep_appointment,
     keep_info,
     keep_reason,
     keep_result,
     link_and_draft,
+    name_candidate,
     not_in_the_past,
     note_missing,
     returned,
@@ -51,13 +51,21 @@ def by_agent(handler: str) -> Run:
     return Run(handler, timeout="10m", retry=AGENT, queue="agents")
 
 
-class Interview(Statechart, version=1, name="interviews.interview", cancel="CANCEL", accepts=UNLIMITED):
+class Interview(
+    Statechart,
+    version=1,
+    name="interviews.interview",
+    read_by=(*OPERATOR, "recruiter", "planner", "assessor", "edge"),
+    cancel="CANCEL",
+    accepts=UNLIMITED,
+):
     """An interview, from the request to the approved assessment."""
 
     RECEIVED = State(
         initial=True,
         meaning="A request came in; its data is being validated.",
         waits_for="the system's validation",
+        entry=name_candidate,
         run=Run("validate_request", timeout="1m", retry=AGENT),
     )
     INFO_NEEDED = State(
@@ -68,6 +76,7 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
     VALIDATING_SKILLS = State(
         meaning="Skills are looked up in the catalogue.",
         waits_for="the planner",
+        entry=name_candidate,
         run=by_agent("validate_skills"),
     )
     GENERATING_PLAN = State(
@@ -150,8 +159,7 @@ class Interview(Statechart, version=1, name="interviews.interview", cancel="CANC
     )
     START = SCHEDULED.to(
         IN_PROGRESS,
-        by="candidate",
-        when=is_the_candidate,
+        by="{candidate}",
         sets="startedAt",
         live=live("session.created", "startedAt"),
     )

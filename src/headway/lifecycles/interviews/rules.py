@@ -118,14 +118,6 @@ def not_in_the_past(view: View) -> bool | No:
     return view.payload.scheduledFor >= view.now or No("the appointment lies in the past")
 
 
-def is_the_candidate(view: View) -> bool | No:
-    """The sender is the candidate of this interview."""
-    known = view.context
-    own, sender = known.get("candidateId"), view.actor.id
-    same = sender == str(own) if own else sender.casefold() == str(known["candidateEmail"]).strip().casefold()
-    return same or No("this interview is another candidate's")
-
-
 def has_result(view: View) -> bool | No:
     """The work returned what the event carries that ends it."""
     return bool(returned(view)) or No(f"the work returned no {RESULTS[view.event.name][0]}")
@@ -142,6 +134,14 @@ def returned(view: View) -> Mapping[str, Any]:
 def keep_info(view: View) -> Mapping[str, Any]:
     """The required data an event carries."""
     return {name: value for name, value in asdict(view.payload).items() if _is_known(name, value)}
+
+
+def name_candidate(view: View) -> Mapping[str, Any]:
+    """By which id the candidate acts: that of the request, or else the mail address in lower case."""
+    known = view.context
+    return {
+        "candidate": known.get("candidateId") or str(known.get("candidateEmail") or "").strip().casefold()
+    }
 
 
 def note_missing(view: View) -> Mapping[str, Any]:

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from headway import Statechart
 from headway.codec import Meta, as_dict
-from headway.errors import RefusedError
 from headway.http import (
     PER_PAGE,
     Cursor,
@@ -30,7 +29,6 @@ from headway.http import (
     json_response,
     needs,
     paged,
-    problem_of,
 )
 from headway.lifecycles.task_runs.chart import TaskProcess, TaskRun, WorkflowRun
 from headway.lifecycles.task_runs.runners import Runners
@@ -396,10 +394,7 @@ async def apply_to_workflow(body: WorkflowAction, apply: Apply) -> Response:
 
 async def _applied(doing: Awaitable[Receipt], made_in: str | None = None) -> Response:
     """The answer to an action; for something new also its location."""
-    try:
-        receipt = await doing
-    except RefusedError as error:
-        raise problem_of(error.refusal) from error  # type: ignore[arg-type]  # it is a Refusal
+    receipt = await doing
     applied = {"id": receipt.instance, "status": receipt.status, "seq": receipt.seq}
     headers = {"ETag": f'"{receipt.seq}"'}
     if made_in is None:

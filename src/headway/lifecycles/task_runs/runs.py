@@ -149,7 +149,7 @@ class TaskRuns:
         if action not in ACTIONS[chart]:
             raise InputError(f"there is no action {shown(action)}; there are: {', '.join(ACTIONS[chart])}")
         await self.get(chart, id)
-        receipt = (await self._tenant.send(id, Event(action, by=by), request_id=request_id)).unwrap()
+        receipt = await self._tenant.send(id, Event(action, by=by), request_id=request_id)
         if action != "stop" or receipt.status in ENDS.get(chart, (receipt.status,)):
             return receipt
         with suppress(TimeoutError):
@@ -222,10 +222,9 @@ class TaskRuns:
         request_id: str | None,
     ) -> Receipt:
         name = id or f"{PREFIX[chart]}_{secrets.token_hex(8)}"
-        answer = await self._tenant.create(
+        return await self._tenant.create(
             chart, name, context, by=by, request_id=request_id, unnamed=id is None
         )
-        return answer.unwrap()
 
 
 def process_shown(it: RunState) -> dict[str, Any]:

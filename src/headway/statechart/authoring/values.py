@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterable
 from typing import TypeVar
 
@@ -23,6 +24,9 @@ from headway.statechart.validation.contents import ACTIONS
 from headway.statechart.validation.validate import suggestion
 
 Part = TypeVar("Part", bound=Value)
+AN_ACTION = "write a function of the view, or put(...), spawn(...) and the like from headway.actions"
+A_GUARD = 'write a function of the view, or an expression as text, such as "amount > 100"'
+NAMES = 'write "name" or ("one", "another")'
 
 
 class Values:
@@ -54,7 +58,7 @@ class Values:
         try:
             return from_data(type(part), to_data(part))
         except InputError as error:
-            self.problem(f"{name} is {error}", line)
+            self.problem(f"{name}: {_type_mistake(error)}", line)
             self.mistyped = True
             return part
 
@@ -72,7 +76,7 @@ class Values:
             return (doing,)  # type: ignore[return-value]  # the table holds the members of the union
         if callable(doing):
             return (model.Call(name=self.function(doing, line)),)
-        self.problem(f"not an action: {shown(doing)}", line)
+        self.problem(f"not an action: {shown(doing)}; {AN_ACTION}", line)
         return ()
 
     def conditions(self, when: object, line: SourceLine) -> tuple[model.Condition, ...]:
@@ -83,7 +87,7 @@ class Values:
             return tuple(condition for item in when for condition in self.conditions(item, line))
         if callable(when):
             return (model.Named(name=self.function(when, line)),)
-        self.problem(f"not a guard: {shown(when)}", line)
+        self.problem(f"not a guard: {shown(when)}; {A_GUARD}", line)
         return ()
 
     def function(self, function: Function, line: SourceLine) -> str:
@@ -131,8 +135,21 @@ class Values:
         many = (names,) if isinstance(names, str) else names
         if isinstance(many, (list, tuple, set, frozenset)) and all(isinstance(name, str) for name in many):
             return several(many)
-        self.problem(f"neither a name nor a list of names: {shown(names)}", line)
+        self.problem(f"neither a name nor a list of names: {shown(names)}; {NAMES}", line)
         return ()
+
+
+def _type_mistake(error: InputError) -> str:
+    """What an option must be, by the message of the codec, which names its place as `$.run.timeout`."""
+    said = str(error.__cause__ or error)
+    found = re.fullmatch(
+        r"(?:Expected (?P<kind>`.*`), got (?P<got>`.*`)|(?P<other>.*)) - at `\$\.(?P<at>.*)`", said
+    )
+    if found is None:
+        return said
+    if found["kind"] is None:
+        return f"{found['at']}: {found['other']}"
+    return f"{found['at']} must be of type {found['kind']}, not {found['got']}"
 
 
 def words_of(function: Function) -> list[str]:

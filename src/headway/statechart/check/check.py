@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 
 from headway.statechart.chart import Charted, chart_of
-from headway.statechart.check import choice, invariants, people, reach, work
+from headway.statechart.check import choice, invariants, ownership, people, reach, work
 from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Accepted, Finding, Report, matches, sorted_findings, warning
 from headway.statechart.explore.explore import explore
@@ -30,6 +30,7 @@ CHECKS: tuple[Callable[[Analysis], Iterator[Finding]], ...] = (
     choice.eventless_loops,
     people.deadlocks,
     people.roles,
+    ownership.senders,
     choice.gaps,
     choice.overlaps,
     choice.landings,

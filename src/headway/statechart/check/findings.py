@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Literal
 
-from headway.codec import Value
+from headway.codec import Value, encode
 from headway.statechart import model
 
 Severity = Literal["error", "warning"]
@@ -28,6 +28,7 @@ MEANINGS: dict[str, str] = {
     "invariant-violated": "a promise of the chart can be broken",
     "missing-handler": "no handler is registered for the work of a state",
     "no-final": "the life has no end",
+    "nobody-named": "an event or an ask is for the sender of an event that was not sent before",
     "unbounded-retry": "something is tried again for ever, and nobody is asked",
     "unknown-role": "a role that nobody has, or that is spelt almost like another one",
     "unreachable-state": "a state cannot be reached",
@@ -107,6 +108,19 @@ class Report(Value):
     def warnings(self) -> tuple[Finding, ...]:
         """The findings that do not."""
         return tuple(finding for finding in self.findings if finding.severity == "warning")
+
+    @property
+    def acceptance(self) -> str:
+        """The line for the chart by which its author accepts all that was found; empty without findings."""
+        accepted = [(each.finding, each.because) for each in self.accepted]
+        found = [(each, "say why") for each in self.findings if each.id != "acceptance-unused"]
+        reasons = {_key(finding): because for finding, because in (*accepted, *found)}
+        return f"accepts={encode(reasons).decode()}" if found else ""
+
+
+def _key(finding: Finding) -> str:
+    """A finding as an acceptance names it."""
+    return f"{finding.id}:{finding.place}" if finding.place else finding.id
 
 
 def matches(acceptance: model.Acceptance, finding: Finding) -> bool:

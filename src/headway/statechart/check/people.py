@@ -9,7 +9,7 @@ from headway.statechart.check.analysis import Analysis
 from headway.statechart.check.findings import Finding, error, warning
 from headway.statechart.explore.events import from_outside, takers
 from headway.statechart.model import ROOT
-from headway.statechart.people import is_person, part
+from headway.statechart.people import is_person, part, spelled
 from headway.statechart.snapshot import SYSTEM
 from headway.statechart.tree import Arc, StateNode
 from headway.statechart.validation.validate import suggestion
@@ -52,7 +52,7 @@ def _awaited(analysis: Analysis, node: StateNode) -> str:
     roles = (
         ask.roles if ask is not None else sorted({role for arc in analysis.leaving(node) for role in arc.by})
     )
-    return " or ".join(roles) or "a person"
+    return spelled(roles, " or ") or "a person"
 
 
 def ways_out(analysis: Analysis) -> Iterator[Finding]:
@@ -68,7 +68,7 @@ def ways_out(analysis: Analysis) -> Iterator[Finding]:
         if node.model.ask is not None and not any(_can_answer(node, arc) for arc in _answering(node)):
             yield error(
                 "wait-without-way-out",
-                f"{node.id} asks {' or '.join(node.model.ask.roles) or 'nobody'}, "
+                f"{node.id} asks {spelled(node.model.ask.roles, ' or ') or 'nobody'}, "
                 "and no transition takes an answer from them",
                 state=node.id,
                 path=analysis.path(node.id),
@@ -152,7 +152,7 @@ def _without_staff(analysis: Analysis, arc: Arc) -> Iterator[Finding]:
 def _demand(chart: Chart, arc: Arc) -> str:
     row = arc.model
     demands = [f"a quorum of {row.quorum}"] * (row.quorum > 1)
-    demands += [f"a countersignature of {role}" for role in row.countersign]
+    demands += [f"a countersignature of {spelled((role,))}" for role in row.countersign]
     demands += [f"someone who did not {name}" for name in row.distinct_from]
     demands += ["no agent"] * row.no_agent
     needed = people_needed(chart, arc)

@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 from headway.clock import spell
 from headway.statechart import model
 from headway.statechart.chart import Chart
-from headway.statechart.people import is_person, part
+from headway.statechart.people import spelled
 from headway.statechart.tree import names_matching
 
 Trigger = Literal["person", "timer", "error", "automatic", "event"]
@@ -71,13 +71,13 @@ def duties(row: model.Transition) -> list[str]:
     """What is asked of those who act, besides their role."""
     found = [f"not who did {event}" for event in row.distinct_from]
     found += [f"{row.quorum} people"] if row.quorum > 1 else []
-    found += [f"countersigned by {asked((role,))}" for role in row.countersign]
+    found += [f"countersigned by {spelled((role,))}" for role in row.countersign]
     return [*found, "no agent"] if row.no_agent else found
 
 
 def who(row: model.Transition) -> str:
     """The roles and people that may act, and their duties."""
-    return "; ".join([asked(row.by), *duties(row)] if row.by else duties(row))
+    return "; ".join([spelled(row.by), *duties(row)] if row.by else duties(row))
 
 
 def effects(actions: Iterable[model.Action]) -> list[str]:
@@ -88,13 +88,8 @@ def effects(actions: Iterable[model.Action]) -> list[str]:
 def ask(wanted: model.Ask) -> str:
     """Whom a state asks, and until when: `ask manager ≤ 2d`."""
     limit = f" ≤ {spell(wanted.deadline)}" if wanted.deadline is not None else ""
-    further = "".join(f", {asked(each.roles, '/')} after {spell(each.after)}" for each in wanted.escalate)
-    return f"ask {asked(wanted.roles)}{further}{limit}"
-
-
-def asked(entries: Iterable[str], between: str = ", ") -> str:
-    """Roles by name, people by the part they have: `manager, the owner`."""
-    return between.join(part(entry) if is_person(entry) else entry for entry in entries)
+    further = "".join(f", {spelled(each.roles, '/')} after {spell(each.after)}" for each in wanted.escalate)
+    return f"ask {spelled(wanted.roles)}{further}{limit}"
 
 
 def work(run: model.Run) -> str:

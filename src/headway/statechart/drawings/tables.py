@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from headway.statechart import model
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.drawings import labels
+from headway.statechart.people import spelled
 from headway.statechart.tree import StateNode
 
 _SPECIAL = re.compile(r"[\\`*\[\]<>&|~$]|(?<!\w)_|_(?!\w)")
@@ -48,7 +49,7 @@ def _state(node: StateNode) -> Sequence[str]:
 def _waits_for(state: model.State) -> str:
     if state.waits_for or state.where is not None:
         return state.waits_for or f"{state.where}"
-    asked = f"an answer from {labels.asked(state.ask.roles)}" if state.ask else ""
+    asked = f"an answer from {spelled(state.ask.roles)}" if state.ask else ""
     return asked or ("work" if state.run else "")
 
 

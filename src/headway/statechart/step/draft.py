@@ -374,6 +374,7 @@ def _shown(draft: Draft) -> Any:
 
 
 def _event_object(draft: Draft) -> dict[str, Any] | None:
+    draft.looked = True
     event = draft.current
     if event is draft.event and draft.chart.scripted and not draft.base.states:
         return None

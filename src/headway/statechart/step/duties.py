@@ -81,7 +81,10 @@ def _objection(draft: Draft, arc: Arc, authority: Authority, event: Event | None
     for actor in authority.people:
         said = f"{actor.id} " if actor is authority.people[0] else f"{actor.id}, who delegated it, "
         if arc.model.no_agent and actor.kind != "person":
-            return f"only a person may send {arc.name}; {actor.id} is of kind {actor.kind}"
+            return (
+                f"only a person may send {arc.name}, and {actor.id} is of kind {actor.kind}:"
+                " send it as a person (with an API key made with `--kind person`)"
+            )
         for earlier in arc.model.distinct_from:
             if any(same_id(actor.id, who) for who in draft.acted.get(earlier, ())):
                 return f"{said}sent {earlier}, so someone else must send {arc.name}"

@@ -11,9 +11,10 @@ from headway.errors import HeadwayError, InputError, InternalError, shown
 from headway.statechart.chart import Chart, Charted, chart_of
 from headway.statechart.effects import Effect, ReportToParent
 from headway.statechart.expressions.budget import LIMITED, ExhaustedError
+from headway.statechart.identity import same_id
 from headway.statechart.people import concerns, owner_of, with_entries
 from headway.statechart.redaction import redacted_error
-from headway.statechart.refusal import Refusal, Veto, not_now, objected, refuse
+from headway.statechart.refusal import Refusal, Veto, not_now, not_theirs, objected, refuse
 from headway.statechart.snapshot import SYSTEM, Actor, Event, OpenAsk, Row, Snapshot, Timer
 from headway.statechart.step.actions import STORED, Fault
 from headway.statechart.step.asks import give_back, renew_audiences
@@ -158,7 +159,15 @@ def _complain(chart: Chart, snapshot: Snapshot) -> None:
 def _must_be_theirs(chart: Chart, snapshot: Snapshot, actor: Actor) -> None:
     """Raises Veto for an instance with which somebody has nothing to do who reaches only their own."""
     if not concerns(chart.people, snapshot, actor):
-        raise Veto("owner", f"{snapshot.instance} does not belong to {actor.id}")
+        raise Veto("owner", not_theirs(snapshot, actor))
+
+
+def _must_own(chart: Chart, base: Snapshot, actor: Actor) -> None:
+    """Raises Veto for a life that somebody begins for another owner; without an owner it must name them."""
+    if base.owner is None:
+        _must_be_theirs(chart, base, actor)
+    elif not same_id(base.owner, actor.id):
+        raise Veto("owner", not_theirs(base, actor))
 
 
 def _macrostep(draft: Draft, event: Event) -> bool:
@@ -297,7 +306,7 @@ def _start(
     draft = draft_of(chart, base, event, now, facts=facts)
     try:
         if by.own:
-            _must_be_theirs(chart, base, by)
+            _must_own(chart, base, by)
         declare(draft, chart.model.data)
         begin(draft)
         draft.row("start", (), event)

@@ -102,7 +102,8 @@ def work_failed(draft: Draft, event: Event) -> Event:
     due = draft.now + timedelta(milliseconds=again.wait)
     draft.own("work")[state] = replace(again.work, due=due)
     start_work(draft, work.id, state, run, attempt=again.work.attempt, due=due)
-    draft.row("retry", draft.states, event, reason=again.reason)
+    told = replace(event, data={**event.data, "next_try": due.isoformat()})
+    draft.row("retry", draft.states, told, reason=again.reason)
     draft.finished = True
     return event
 

@@ -13,11 +13,14 @@ from headway.statechart.chart import Chart, all_actions
 from headway.statechart.drawings import labels
 from headway.statechart.expressions.parser import Literal as LiteralNode
 from headway.statechart.expressions.parser import Name, Path, parse_node, walk
+from headway.statechart.functions import changed_functions, fingerprints
 from headway.statechart.tree import HISTORY
 from headway.statechart.upgrade.renaming import Renaming
 from headway.statechart.validation.contents import field_names
 
-Subject = Literal["state", "transition", "guard", "timer", "ask", "work", "fact", "context", "setting"]
+Subject = Literal[
+    "state", "transition", "guard", "timer", "ask", "work", "fact", "context", "setting", "function"
+]
 Change = Literal["added", "removed", "renamed", "changed"]
 Meaning = Literal["safe", "adapts", "rule"]
 
@@ -300,6 +303,14 @@ def _duties(was: model.Transition, now: model.Transition) -> Found:
     yield Difference("transition", "changed", now.name, said, meaning, "; ".join(because))
 
 
+def _functions(pair: Pair) -> Found:
+    """Guards and actions of the same name whose code has changed."""
+    for name in changed_functions(fingerprints(pair.old), fingerprints(pair.new)):
+        yield Difference(
+            "function", "changed", name, "its code has changed", "adapts", "they follow the new code"
+        )
+
+
 def _facts(pair: Pair) -> Found:
     before = {fact.name: fact for fact in pair.old.model.facts}
     after = {fact.name: fact for fact in pair.new.model.facts}
@@ -369,7 +380,14 @@ def _plain(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
-COMPARISONS: tuple[Callable[[Pair], Found], ...] = (_states, _rows, _facts, _context, _settings)
+COMPARISONS: tuple[Callable[[Pair], Found], ...] = (
+    _states,
+    _rows,
+    _functions,
+    _facts,
+    _context,
+    _settings,
+)
 
 
 def spawns(parent: Chart, child: str) -> bool:

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 import asyncpg
 
-from headway.errors import InputError, StoreError, StoreFullError, StoreUnavailableError
+from headway.errors import STORE_NOT_OPEN, InputError, StoreError, StoreFullError, StoreUnavailableError
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import ANYTHING
 from headway.store.unit import ConflictError
@@ -34,7 +34,6 @@ PLANS_ARE_GOOD_FOR = 10
 # Each statement finds its rows by their keys, however few rows the planner believes a table to hold. A node
 # that is stopped in the middle of a transaction does not hold the others up for ever.
 SETTINGS = {
-    "application_name": "headway",
     "cpu_index_tuple_cost": "1",
     "enable_seqscan": "off",
     "idle_in_transaction_session_timeout": "30s",
@@ -42,8 +41,12 @@ SETTINGS = {
     "plan_cache_mode": "force_generic_plan",
     "random_page_cost": "0.01",
 }
+SET = "".join(f"SET {name} = '{value}';" for name, value in SETTINGS.items())
+"""Sent after a session has started: PgBouncer refuses to start one with settings that it does not know."""
 START_OVER = {"23505", "40001", "40P01"}  # unique violation, serialization failure, deadlock
 FULL = "53100"
+READ_ONLY = "25006"
+"""A primary that became a standby refuses each change, on connections that it has not cut."""
 # By class: connection, authorization, no such database, resources, operator, system.
 UNAVAILABLE = {"08", "28", "3D", "53", "57", "58"}
 UNFIT = {"22", "54"}  # by class: data exception, program limit
@@ -147,7 +150,7 @@ class Connections:
         """A call that closing waits for; raises StoreUnavailableError when the store is not open."""
         self.require_loop()
         if not self._is_open:
-            raise StoreUnavailableError("the store is not open")
+            raise StoreUnavailableError(STORE_NOT_OPEN)
         self._calls += 1
         try:
             yield
@@ -163,7 +166,7 @@ class Connections:
             raw = await self._take()
             try:
                 yield Connection(raw)
-            except asyncio.CancelledError:
+            except (asyncio.CancelledError, LostError):
                 raw.terminate()  # it may be in the middle of a statement that nobody waits for
                 raise
             finally:
@@ -190,9 +193,14 @@ async def connect(address: str) -> Any:
         timeout=PATIENCE,
         command_timeout=LONGEST_STATEMENT,
         max_cached_statement_lifetime=PLANS_ARE_GOOD_FOR,
-        server_settings=SETTINGS,
+        server_settings={"application_name": "headway"},
     )
-    await _exact_times(raw)
+    try:
+        await raw.execute(SET)
+        await _exact_times(raw)
+    except BaseException:
+        raw.terminate()
+        raise
     return raw
 
 
@@ -227,6 +235,8 @@ def _by_state(state: str, said: str, *, committing: bool) -> Exception:
         return ConflictError(f"PostgreSQL: {said}")
     if state == FULL:
         return StoreFullError(f"there is no room left for the database ({said}); nothing was changed")
+    if state == READ_ONLY:
+        return LostError(f"PostgreSQL: {said}")
     if state[:2] in UNAVAILABLE:
         return LostError(f"PostgreSQL: {said}", maybe_committed=committing)
     if state[:2] in UNFIT:

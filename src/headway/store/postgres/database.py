@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 from headway.clock import Clock
 from headway.errors import StoreError
-from headway.store.postgres.connection import Connection, Connections, LostError
+from headway.store.postgres.connection import PATIENCE, Connection, Connections, LostError
 from headway.store.postgres.memory import NodeMemory
 from headway.store.postgres.tables import Row, Table
 from headway.store.rows import Attempt, Key
@@ -67,13 +67,18 @@ class PostgresDatabase:
         return await self.persist(attempt)
 
     async def persist(self, job: Callable[[int], Awaitable[T]]) -> T:
-        """Do a job, which is told the number of the attempt; raises StoreError if it collides each time."""
+        """Do a job, which is told the number of the attempt; raises StoreError if it collides each time.
+
+        A lost connection is tried again only while the call has not waited for long.
+        """
+        loop = asyncio.get_running_loop()
+        end = loop.time() + PATIENCE
         with self.connections.call():
             for number in range(ATTEMPTS - 1):
                 try:
                     return await job(number)
                 except (ConflictError, LostError) as error:
-                    if isinstance(error, LostError) and error.maybe_committed:
+                    if isinstance(error, LostError) and (error.maybe_committed or loop.time() >= end):
                         raise
                 await asyncio.sleep(_pause(number))
             try:

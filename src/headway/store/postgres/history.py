@@ -15,6 +15,7 @@ from headway.store.queries import EventPage, EventQuery
 from headway.store.rows import AFTER_LINES, Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
 
 PAGE = f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 AND position > $3 ORDER BY position LIMIT $4"
+NEWEST = f"{HISTORY.select} WHERE tenant = $1 AND instance = $2 ORDER BY position DESC LIMIT $3"
 JOURNALS = (
     "SELECT DISTINCT tenant, instance FROM history WHERE (tenant, instance) > ($1, $2)"
     " ORDER BY tenant, instance LIMIT $3"
@@ -65,6 +66,10 @@ class PostgresHistory:
     async def page(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
         return await self._database.rows(HISTORY, PAGE, *key, after, limit)
+
+    async def newest(self, key: Key, limit: int) -> Sequence[HistoryRow]:
+        """The last lines of an instance's history, the newest first."""
+        return await self._database.rows(HISTORY, NEWEST, *key, limit)
 
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The keys of all tenants' instances that have lines of history, by tenant and id."""

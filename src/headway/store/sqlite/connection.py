@@ -12,7 +12,14 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, NamedTuple, TypeVar
 
-from headway.errors import InputError, SchemaError, StoreError, StoreFullError, StoreUnavailableError
+from headway.errors import (
+    STORE_NOT_OPEN,
+    InputError,
+    SchemaError,
+    StoreError,
+    StoreFullError,
+    StoreUnavailableError,
+)
 from headway.store.loop_guard import LoopGuard
 from headway.store.unit import ConflictError
 
@@ -207,7 +214,7 @@ class SqliteThread:
         if self._thread:
             self._calls.put(call)
         else:
-            _deliver(call, (None, StoreUnavailableError("the store is not open")))
+            _deliver(call, (None, StoreUnavailableError(STORE_NOT_OPEN)))
 
     def _serve(self) -> None:
         connection: Connection | BaseException

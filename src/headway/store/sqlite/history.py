@@ -28,6 +28,7 @@ from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import HISTORY, MESSAGE, readable_values
 
 PAGE = f"{HISTORY.select} WHERE tenant = ? AND instance = ? AND position > ? ORDER BY position LIMIT ?"
+NEWEST = f"{HISTORY.select} WHERE tenant = ? AND instance = ? ORDER BY position DESC LIMIT ?"
 JOURNALS = (
     "SELECT DISTINCT tenant, instance FROM history WHERE (tenant, instance) > (?, ?)"
     " ORDER BY tenant, instance LIMIT ?"
@@ -113,6 +114,10 @@ class SqliteHistory:
     async def page(self, key: Key, after: int = 0, limit: int = 100) -> Sequence[HistoryRow]:
         """A page of an instance's history, from a position on."""
         return await self._database.rows(HISTORY, PAGE, (*key, after, limit))
+
+    async def newest(self, key: Key, limit: int) -> Sequence[HistoryRow]:
+        """The last lines of an instance's history, the newest first."""
+        return await self._database.rows(HISTORY, NEWEST, (*key, limit))
 
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The keys of all tenants' instances that have lines of history, by tenant and id."""

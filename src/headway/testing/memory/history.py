@@ -23,6 +23,10 @@ class MemoryHistory:
             lambda tables, _: [row for row in tables.history.get(key, ()) if row.position > after][:limit]
         )
 
+    async def newest(self, key: Key, limit: int) -> Sequence[HistoryRow]:
+        """The last lines of an instance's history, the newest first."""
+        return await self._call(lambda tables, _: [*reversed(tables.history.get(key, ()))][:limit])
+
     async def journals(self, after: Key, limit: int) -> Sequence[Key]:
         """The keys of all tenants' instances that have lines of history, by tenant and id."""
         return await self._call(

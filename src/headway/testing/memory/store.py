@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TypeVar
 
 from headway.clock import Clock
-from headway.errors import StoreUnavailableError
+from headway.errors import STORE_NOT_OPEN, StoreUnavailableError
 from headway.store.unit import Submissions, Unit
 from headway.testing.memory.asks import MemoryAsks
 from headway.testing.memory.charts import MemoryCharts
@@ -65,7 +65,7 @@ class MemoryStore(Submissions):
     async def call(self, job: Job[T], *, writes: bool = False) -> T:  # noqa: ARG002 - for those that derive
         """Do something with the tables at one moment; raises StoreUnavailableError when not open."""
         if not self._opened:
-            raise StoreUnavailableError("the store is not open")
+            raise StoreUnavailableError(STORE_NOT_OPEN)
         answer = job(self.tables, self._clock.now())
         await asyncio.sleep(0)  # as with any other store, others have their turn meanwhile
         return answer

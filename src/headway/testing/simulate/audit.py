@@ -11,6 +11,7 @@ from typing import Any
 from headway.codec import decode, encode
 from headway.statechart.chart import Chart
 from headway.statechart.effects import ChangedAsk, ClosedAsk, OpenedAsk, RenewedAsk
+from headway.statechart.people import audience
 from headway.statechart.snapshot import Snapshot
 from headway.store.rows import AskRow, HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.store.unit import Changes
@@ -18,6 +19,7 @@ from headway.testing.memory.tables import Tables
 from headway.testing.simulate.acts import UNDO, UPGRADE, Charts, Demands, active, arcs_from, is_forwarded
 from headway.testing.simulate.duties import Duties
 from headway.testing.simulate.families import Families
+from headway.testing.simulate.ownership import Ownership
 from headway.testing.simulate.passages import Customs
 from headway.testing.simulate.witness import Trace
 
@@ -38,7 +40,15 @@ def _as_asked(chart: Chart, snapshot: Snapshot, state: str) -> tuple[Any, ...]:
     node, ask = chart.nodes[state], snapshot.asks[state]
     form, shows = (None, ()) if node.model.ask is None else (node.model.ask.form, node.model.ask.shows)
     put = (state, node.answers, form, frozenset(shows), ask.since or snapshot.since[state])
-    return (ask.id, *put, ask.roles, ask.deadline, ask.claimed_by, ask.claimed_until, ask.delegated_to)
+    return (
+        ask.id,
+        *put,
+        audience(ask.roles, snapshot),
+        ask.deadline,
+        ask.claimed_by,
+        ask.claimed_until,
+        ask.delegated_to,
+    )
 
 
 def stored_asks(rows: Iterable[AskRow]) -> set[Any]:
@@ -105,6 +115,7 @@ class Auditor:
         self.customs = Customs(charts, violated)
         self._demands, self._families = Demands(charts, violated), Families(charts, violated)
         self._duties = Duties(charts, violated)
+        self.ownership = Ownership(charts, violated)
         self.rows: dict[Key, InstanceRow] = {}
         """All instances there ever were, as they were committed last."""
         self._snapshots: dict[Key, Snapshot] = {}
@@ -160,6 +171,7 @@ class Auditor:
         self.lines.setdefault(key, []).extend(lines)
         self._leads(row, before, after, lines)
         self._duties.check(after, self.lines[key], len(lines))
+        self.ownership.check(row, before, self.lines[key], len(lines))
         self._demands.call(row.tenant, after, begun, lines)
         self._families.moved(row, after, begun, lines)
         if before is not None:

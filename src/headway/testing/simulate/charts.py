@@ -221,5 +221,61 @@ class NewerParcel(
     stop = any_live.to(stopped)
 
 
+class Favour(Statechart, owner="{user}", read_by="clerk", cancel="stop"):
+    """Is agreed to by its owner, done with the help of somebody whom a clerk names, and seen by few."""
+
+    asked = State(
+        initial=True,
+        ask=Ask("{owner}", deadline="6s", remind="2s", escalate={"{helper}": "3s"}, delegate="anyone"),
+    )
+    agreed = State()
+    doing = State(run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=QUICK))
+    done, refused, stopped = Final(), Final(), Final()
+
+    agree = asked.to(agreed, by="{owner}", emit="favour.agreed")
+    name = asked.stay(by="clerk", do=put(helper="bob"))
+    rename = asked.stay(by="{name.by}", do=put(helper="ann"))
+    remark = (asked | agreed).stay(by=("{owner}", "{helper}"), emit="favour.remarked")
+    begin = agreed.to(doing, by="{agree.by}")
+    lapse = agreed.after("3s").to(doing)
+    expire = asked.on_deadline.to(refused)
+    got = doing.on_done.to(done, webhook="favour.done")
+    broke = doing.on_error.to(refused)
+    stop = any_live.to(stopped, by=("{owner}", "system"))
+
+
+class NewerFavour(
+    Statechart,
+    name="Favour",
+    version=2,
+    owner="{user}",
+    read_by="clerk",
+    cancel="stop",
+    upgrades={1: Upgrade(states={"agreed": "granted"}, renames={"agree": "grant"})},
+):
+    """Asks the helper too, and its creator may remark."""
+
+    asked = State(
+        initial=True,
+        ask=Ask("{owner}", "{helper}", deadline="7s", remind="2s", delegate="anyone"),
+    )
+    granted = State()
+    doing = State(run=Run("fetch", timeout="4s", lease="3s", heartbeat="1s", retry=QUICK))
+    done, refused, stopped = Final(), Final(), Final()
+
+    grant = asked.to(granted, by=("{owner}", "{helper}"), emit="favour.agreed")
+    name = asked.stay(by="clerk", do=put(helper="bob"))
+    rename = asked.stay(by="{name.by}", do=put(helper="ann"))
+    remark = (asked | granted).stay(by=("{owner}", "{creator}"), emit="favour.remarked")
+    begin = granted.to(doing, by="{grant.by}")
+    lapse = granted.after("3s").to(doing)
+    expire = asked.on_deadline.to(refused)
+    got = doing.on_done.to(done, webhook="favour.done")
+    broke = doing.on_error.to(refused)
+    stop = any_live.to(stopped, by=("{owner}", "system"))
+
+
+OWNED = (Favour, NewerFavour)
+"""What belongs to somebody: for worlds in which end users try what is not theirs."""
 NEWER = (NewerErrand, NewerParcel)
 """What comes while instances of the first version live."""

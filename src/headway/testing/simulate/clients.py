@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from random import Random
 from typing import Any
 
 from headway.codec import fingerprint, replace
+from headway.engine.asks import Inbox
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer
 from headway.errors import EngineError, StoreError, UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.explore.events import Happenings, People
 from headway.statechart.explore.facts import RuleFacts
+from headway.statechart.people import is_person
 from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot, claim_ask, delegate_ask, release_ask
-from headway.store.rows import Key
+from headway.store.rows import HistoryRow, Key
+from headway.testing.simulate.ownership import Ownership
 from headway.testing.simulate.witness import Trace
 
 WORDS = ("a", "blue", "x1", "Łódź", "2026-01-01")
@@ -119,7 +123,7 @@ class ClientChoices:
     def event(self, snapshot: Snapshot, random: Random, now: Any) -> Event | None:
         """Something that could go through, or could not."""
         if snapshot.asks and random.random() < 0.2:  # noqa: PLR2004 - one in five
-            return self._about_ask(snapshot, random)
+            return _as_sent(self._about_ask(snapshot, random))
         possible = self._sent(snapshot, now) if random.random() < 0.8 else []  # noqa: PLR2004 - four in five
         if possible:
             event = random.choice(possible)
@@ -127,7 +131,16 @@ class ClientChoices:
             event = Event(random.choice(self._events), by=self._someone(random))
         else:
             return None
-        return replace(event, data=self._data(snapshot, event, random))
+        return _as_sent(replace(event, data=self._data(snapshot, event, random)))
+
+    def tried(self, snapshot: Snapshot, random: Random, by: Actor) -> Event:
+        """Something that somebody tries who may well have no right to."""
+        asks = [ask.id for ask in snapshot.asks.values()]
+        tries = [Event(name, by=by) for name in self._events]
+        for ask in asks:
+            tries += [claim_ask(ask, timedelta(seconds=2), by), release_ask(ask, by)]
+            tries += [delegate_ask(ask, random.choice(USERS), by), Event("answer", by=by, ref=ask)]
+        return random.choice(tries)
 
     def _sent(self, snapshot: Snapshot, now: Any) -> list[Event]:
         asks = tuple((state, ask.id, ask.roles) for state, ask in snapshot.asks.items())
@@ -140,11 +153,15 @@ class ClientChoices:
         return self._possible[key]
 
     def _someone(self, random: Random) -> Actor:
-        return random.choice(self._people.of(random.choice(self._roles)))
+        return self._one_of(self._roles, random)
+
+    def _one_of(self, roles: Sequence[str], random: Random) -> Actor:
+        """Somebody with one of the roles; of those who must first send an event there may be nobody."""
+        return random.choice(self._people.of(random.choice(roles or ("",))) or self._people.of(""))
 
     def _about_ask(self, snapshot: Snapshot, random: Random) -> Event:
         ask = snapshot.asks[random.choice(sorted(snapshot.asks))]
-        by = random.choice(self._people.of(random.choice(ask.roles or ("",))))
+        by = self._one_of(ask.roles, random)
         return random.choice(
             (
                 claim_ask(ask.id, timedelta(seconds=2), by),
@@ -170,7 +187,14 @@ class ClientChoices:
         return None
 
 
-class Client:
+def _as_sent(event: Event) -> Event:
+    """An event without roles that stand for people: whom a chart names is the engine's to find out."""
+    return replace(
+        event, by=replace(event.by, roles=frozenset(each for each in event.by.roles if not is_person(each)))
+    )
+
+
+class SimulatedClient:
     """Does one thing after the other, each with a request id when it must not happen twice."""
 
     def __init__(self, name: str, serve: Serve, random: Random, trace: Trace) -> None:
@@ -184,11 +208,13 @@ class Client:
         has_one = self._random.random() < 0.8 or always  # noqa: PLR2004 - most
         return f"{self.name}/{self._number}" if has_one else None
 
-    async def create(self, key: Key, chart: str, context: Any, request_id: str | None) -> Answer | None:
+    async def create(
+        self, key: Key, chart: str, context: Any, request_id: str | None, *, by: Actor = SYSTEM
+    ) -> Answer | None:
         """Create an instance, for sure when there is a request id."""
 
         async def call(engine: Engine) -> Answer:
-            return await engine.create(*key, chart, context=context, request_id=request_id)
+            return await engine.create(*key, chart, context=context, by=by, request_id=request_id)
 
         return await self._insist(call, f"create {key[1]}", request_id)
 
@@ -209,6 +235,19 @@ class Client:
             return await engine.cancel(*key, by=SYSTEM, request_id=request_id)
 
         return await self._insist(call, f"cancel {key[1]}", request_id)
+
+    async def read(self, key: Key, by: Actor, ownership: Ownership, lines: Sequence[HistoryRow]) -> None:
+        """Read an instance and an inbox, as somebody who may see only some of them."""
+
+        async def call(engine: Engine) -> Any:
+            row = await engine.row(*key)
+            shown = await engine.visibility.may_read(row, by)
+            ownership.was_read(row, lines, by, shown=shown)
+            ownership.was_listed((await Inbox(engine).page(key[0], by, None, 100)).asks, by)
+            return f"{'shown' if shown else 'hidden'} at {row.seq}"
+
+        with suppress(ConnectionError, EngineError, StoreError):
+            self._trace.note(self.name, f"{by.id} reads {key[1]}: {await self._serve(call)}")
 
     async def _insist(
         self, call: Callable[[Engine], Any], what: str, request_id: str | None

@@ -8,7 +8,7 @@ from functools import partial
 from random import Random
 from typing import Any, TypeVar
 
-from headway.errors import StoreUnavailableError
+from headway.errors import STORE_NOT_OPEN, StoreUnavailableError
 from headway.store.unit import Done, Unit
 from headway.testing.memory.store import Job, MemoryStore
 from headway.testing.memory.tables import Tables
@@ -87,7 +87,7 @@ class UnreliableStore(MemoryStore):
 
     def _depart(self, job: Job[Any], answered: Answered, *, writes: bool) -> None:
         if not self._opened:
-            raise StoreUnavailableError("the store is not open")
+            raise StoreUnavailableError(STORE_NOT_OPEN)
         weather = self._weather
         fate = weather.random.choice(("before", "after")) if weather.happens(weather.fails) else ""
         self._loop.call_outside(weather.travel(), self._arrive, job, answered, (fate, writes))

@@ -11,7 +11,9 @@ from typing import Any
 from headway.engine.facts import Given
 from headway.statechart.chart import Chart, Charted, all_actions, chart_of
 from headway.statechart.model import Spawn
+from headway.statechart.snapshot import Actor
 from headway.testing.simulate.clients import ClientChoices
+from headway.testing.simulate.ownership import END_USERS, end_user
 from headway.worker.handlers import Handlers
 
 
@@ -74,6 +76,12 @@ class Scenario:
             (chart.name, chart.version): ClientChoices(chart, self.payloads, self.context)
             for chart in self.compiled
         }
+
+    @cached_property
+    def end_users(self) -> list[Actor]:
+        """Those who reach only what is theirs, if the charts say whose anything is."""
+        owned = any(chart.people for chart in self.compiled)
+        return [end_user(name, self.compiled) for name in END_USERS if owned]
 
     @cached_property
     def spawned(self) -> set[str]:

@@ -16,11 +16,12 @@ from headway.engine.engine import Engine
 from headway.engine.upgrade import versions
 from headway.outbox.destination import Destination
 from headway.statechart.chart import Chart
+from headway.statechart.snapshot import Actor
 from headway.store.rows import Key, TimerRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
 from headway.testing.simulate.chaos import Chaos, Deploy
-from headway.testing.simulate.clients import Client, ClientChoices, names
+from headway.testing.simulate.clients import ClientChoices, SimulatedClient, names
 from headway.testing.simulate.database import DatabaseClock, UnreliableStore, Weather
 from headway.testing.simulate.ending import Ending
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
@@ -176,26 +177,43 @@ class World:
 
     async def _client(self, number: int) -> None:
         random = generator(self._random.random())
-        client = Client(f"client{number}", self._serve, random, self.trace)
+        client = SimulatedClient(f"client{number}", self._serve, random, self.trace)
         begun = [self._choices[chart.name, chart.version] for chart in self._begun()]
         known = [(names(each.chart.name, self.scenario.instances), each) for each in begun]
+        users = self.scenario.end_users
         for _ in range(self.scenario.calls):
             await asyncio.sleep(random.random() * self.scenario.seconds / self.scenario.calls)
             keys, choice = random.choice(known)
             key = random.choice(keys)
-            if self.auditor.snapshot(key) is not None:
+            if users and random.random() < 0.4:  # noqa: PLR2004 - four in ten
+                await self._try(client, key, choice, by=random.choice(users), random=random)
+            elif self.auditor.snapshot(key) is not None:
                 await self._act(client, key, choice, random)
             elif not self.prunes or keys.index(key) % self.scenario.clients == number:
                 # A name is given once: who comes late must not bring back what was deleted.
                 request_id = client.request_id(always=self.prunes)
                 await client.create(key, choice.chart.name, choice.context(random), request_id)
 
+    async def _try(
+        self, client: SimulatedClient, key: Key, choice: ClientChoices, *, by: Actor, random: Random
+    ) -> None:
+        """An end user sends or reads what may not be theirs, or begins something for another."""
+        snapshot, lines = self.auditor.snapshot(key), self.auditor.lines.get(key, [])
+        if snapshot is None:
+            request_id = client.request_id(always=True)
+            if not self.prunes:
+                await client.create(key, choice.chart.name, choice.context(random), request_id, by=by)
+            return
+        await client.read(key, by, self.auditor.ownership, lines)
+        choice = self._choices[snapshot.chart, snapshot.version]
+        await client.send(key, choice.tried(snapshot, random, by), client.request_id(), None)
+
     def _begun(self) -> list[Chart]:
         """The charts that clients begin instances of."""
         spawned = self.scenario.spawned
         return [chart for chart in self.scenario.first if chart.name not in spawned]
 
-    async def _act(self, client: Client, key: Key, choice: ClientChoices, random: Random) -> None:
+    async def _act(self, client: SimulatedClient, key: Key, choice: ClientChoices, random: Random) -> None:
         """Do something with an instance, or with one of its children."""
         request_id = client.request_id()
         family = [

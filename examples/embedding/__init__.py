@@ -1,0 +1,1 @@
+"""Headway inside an application of another framework."""

@@ -1,0 +1,76 @@
+"""What both drivers share: requests and errors of httpx as the calls know them, and where the service is."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+import httpx
+
+from headway.client.actions import ConnectionFailure, HttpReply, HttpRequest
+from headway.errors import InputError
+
+LOCAL = "http://127.0.0.1:8000"
+SILENCE = 45.0
+"""A stream is dead if nothing came for so many seconds: the service sends something every 15."""
+NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.ProxyError)
+
+
+class ServiceAddress(NamedTuple):
+    """Where the service is, and with which credential it is called."""
+
+    url: str
+    key: str
+    timeout: float
+
+    @classmethod
+    def given(cls, url: str | None, key: str | None, timeout: float) -> ServiceAddress:
+        """From arguments, else HEADWAY_URL and HEADWAY_KEY; raises InputError for a wrong URL or no key."""
+        found_url = url or os.environ.get("HEADWAY_URL") or LOCAL
+        found_key = key or os.environ.get("HEADWAY_KEY")
+        if not _is_url(found_url):
+            raise InputError(f"not the URL of a service: {found_url!r} (write http://127.0.0.1:8000)")
+        if not found_key:
+            raise InputError("no key: pass key=... or set HEADWAY_KEY; `headway keys create NAME` makes one")
+        return cls(found_url.rstrip("/"), found_key, timeout)
+
+    def options(self) -> dict[str, Any]:
+        """What a client of httpx is made with."""
+        return {"base_url": self.url, "headers": {"Authorization": f"Bearer {self.key}"}}
+
+    def arguments(self, request: HttpRequest) -> dict[str, Any]:
+        """What httpx builds a request from."""
+        headers = dict(request.headers)
+        if request.key is not None:
+            headers["idempotency-key"] = request.key
+        if request.body is not None:
+            headers["content-type"] = "application/json"
+        read = SILENCE if request.stream else self.timeout + request.wait
+        return {
+            "method": request.method,
+            "url": request.target,
+            "content": request.body,
+            "headers": headers,
+            "timeout": httpx.Timeout(self.timeout, read=read),
+        }
+
+
+def _is_url(text: str) -> bool:
+    try:
+        url = httpx.URL(text)
+    except httpx.InvalidURL:
+        return False
+    return url.scheme in {"http", "https"} and bool(url.host)
+
+
+def failure_of(error: httpx.RequestError) -> ConnectionFailure:
+    """A request that has no answer; the message says what happened, without the credential."""
+    sent = not isinstance(error, NOT_SENT)
+    what = "the connection to the service was lost" if sent else "the service cannot be reached"
+    return ConnectionFailure(f"{what}: {str(error) or type(error).__name__}", sent)
+
+
+def reply_of(response: httpx.Response, body: bytes) -> HttpReply:
+    """An answer of httpx; names of headers are in lower case."""
+    headers = {name.lower(): text for name, text in response.headers.items()}
+    return HttpReply(response.status_code, headers, body)

@@ -1,0 +1,66 @@
+"""Fingerprints of the functions that a chart names: whether the code of a guard or an action has changed.
+
+A fingerprint covers the compiled code, so comments, formatting and docstrings do not count. It does not cover
+what the function calls. Compiled code differs between versions of Python: those are not compared.
+"""
+
+from __future__ import annotations
+
+import dis
+import inspect
+import sys
+from collections.abc import Iterator, Mapping
+from hashlib import sha256
+from types import CodeType
+
+from headway.codec import decode, encode
+from headway.errors import InputError
+from headway.statechart.chart import Chart
+
+PYTHON = f"{sys.implementation.cache_tag}:"
+"""What a fingerprint begins with."""
+
+
+def fingerprints(chart: Chart) -> dict[str, str]:
+    """The fingerprint of each function, by name; one without compiled code, such as a builtin, has none."""
+    found = {name: _code_of(function) for name, function in sorted(chart.functions.items())}
+    return {name: _fingerprint(code) for name, code in found.items() if code is not None}
+
+
+def changed_functions(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The names of the functions that both have with different code of one version of Python."""
+    return [
+        name
+        for name, new in sorted(after.items())
+        if (old := before.get(name, new)) != new and old.startswith(PYTHON) and new.startswith(PYTHON)
+    ]
+
+
+def stored(text: str) -> dict[str, str]:
+    """Fingerprints as they are stored; none where they cannot be read."""
+    try:
+        return decode(dict[str, str], text)
+    except InputError:
+        return {}
+
+
+def _code_of(function: object) -> CodeType | None:
+    plain = inspect.unwrap(function) if callable(function) else function
+    code = getattr(getattr(plain, "__func__", plain), "__code__", None)
+    return code if isinstance(code, CodeType) else None
+
+
+def _fingerprint(code: CodeType) -> str:
+    return f"{PYTHON}{sha256(encode([*_parts(code)])).hexdigest()[:16]}"
+
+
+def _parts(code: CodeType) -> Iterator[str]:
+    """What the code does: its parameters, and its instructions with the names and constants they use."""
+    yield repr((code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags))
+    for instruction in dis.get_instructions(code):
+        yield instruction.opname
+        value = instruction.argval
+        if isinstance(value, CodeType):
+            yield from _parts(value)
+        else:  # a set has no order of its own
+            yield repr(sorted(map(repr, value)) if isinstance(value, frozenset) else value)

@@ -1,0 +1,1 @@
+ALTER TABLE chart_version DROP COLUMN functions;

@@ -1,0 +1,158 @@
+"""`headway serve --dev`: restarts when the source changes, and is for one machine only."""
+
+import os
+import signal
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headway.cli.dev import SourceFiles, require_local
+from headway.cli.output import CommandError
+from headway.settings import Settings
+from tests.cli.conftest import Headway
+from tests.cli.running import Running, calls
+
+pytestmark = pytest.mark.mission("ENG-17", "ENG-19")
+
+SHOP = '''\
+"""A shop."""
+
+from headway import Final, State, Statechart
+
+
+class Order(Statechart, version=1):
+    """An order."""
+
+    draft = State(initial=True)
+    sent = Final()
+    submit = draft.to(sent)
+'''
+GIFT = SHOP.replace("    submit", "    given = Final()\n    give = draft.to(given)\n    submit")
+ARGUMENTS = ("serve", "--dev", "--app", "shop:Order", "--port", "0", "--database", "sqlite:///shop.db")
+
+
+@pytest.fixture
+def dev(folder: Path) -> Iterator[Running]:
+    """A service in development."""
+    (folder / "shop.py").write_text(SHOP)
+    with Running(*ARGUMENTS, folder=folder) as service:
+        yield service
+
+
+def changed(service: Running, folder: Path, source: str) -> None:
+    """Save another source, and wait until the service has started with it."""
+    seen, service.printed = service.printed, ""
+    (folder / "shop.py").write_text(source)
+    service.ready()
+    service.printed = seen + service.printed
+
+
+def test_a_changed_chart_is_served_under_its_version(dev: Running, folder: Path) -> None:
+    """Instances survive the restart and take the new event, under the same address and key."""
+    with calls(dev.ready(), dev.key) as client:
+        begun = client.post("/v1/instances", json={"chart": "Order", "id": "o-1", "context": {}})
+        assert begun.status_code == 201, begun.text
+        assert client.post("/v1/instances/o-1/events", json={"event": "give"}).status_code == 409
+        changed(dev, folder, GIFT)
+        given = client.post("/v1/instances/o-1/events", json={"event": "give"})
+        assert (given.status_code, given.json()["states"]) == (200, ["given"])
+    assert "shop.py changed: restarting" in "".join(dev.errors)
+    assert "charts may change under their version" in dev.printed
+    assert dev.end() == 0
+
+
+def test_without_dev_a_changed_chart_needs_a_version(dev: Running, folder: Path, headway: Headway) -> None:
+    """What development allows is refused by a service that is not in development."""
+    dev.ready()
+    assert dev.end() == 0
+    (folder / "shop.py").write_text(GIFT)
+    outcome = headway("serve", *ARGUMENTS[2:])
+    assert (outcome.code, "stored with different contents" in outcome.err) == (2, True)
+
+
+def test_a_mistake_is_shown_and_can_be_mended(dev: Running, folder: Path) -> None:
+    """A module that cannot be imported ends the child, not the command."""
+    dev.ready()
+    (folder / "shop.py").write_text("class Order(\n")
+    dev.until_error("SyntaxError")
+    dev.until_error("waiting for a change")
+    changed(dev, folder, SHOP)
+    assert dev.end() == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_it_ends_with_its_child(dev: Running, number: int) -> None:
+    """Ctrl-C and SIGTERM stop both processes in good order."""
+    address = dev.ready()
+    assert dev.end(number) == 0
+    assert "Stopped." in "".join(dev.errors)
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+
+
+def test_a_killed_parent_takes_its_child_along(dev: Running) -> None:
+    """The child closes what it prints to, which ends the readers."""
+    dev.ready()
+    dev.process.kill()
+    dev.process.wait()
+    dev.hear_out()
+    assert not any(reader.is_alive() for reader in dev.readers)
+
+
+def test_a_service_open_to_the_network_is_no_place_for_it(headway: Headway, folder: Path) -> None:
+    """Neither a host nor a database of others, unless an option allows it."""
+    (folder / "shop.py").write_text(SHOP)
+    outcome = headway(*ARGUMENTS, "--host", "0.0.0.0")  # noqa: S104 - refused
+    assert (outcome.code, "0.0.0.0 is open to the network" in outcome.err) == (2, True)
+    assert not (folder / "shop.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("database", "server"),
+    [
+        ("postgresql://me@db.example:5432/shop", "db.example"),
+        ("postgresql://me@/shop?host=db.example", "db.example"),
+        ("postgresql://me@localhost/shop", ""),
+        ("postgresql://me@[::1]:5432/shop", ""),
+        ("postgresql://me@/shop?host=/var/run/postgresql", ""),
+        ("sqlite:///shop.db", ""),
+    ],
+)
+def test_a_database_of_others_is_left_alone(database: str, server: str) -> None:
+    """Charts are replaced in a database on this machine only."""
+    settings = Settings(database=database)
+    if not server:
+        require_local(settings, None)
+        return
+    with pytest.raises(CommandError, match=f"the one at {server} is not on this machine"):
+        require_local(settings, None)
+
+
+def test_loopback_is_this_machine() -> None:
+    """A socket on 127.0.0.1 is fine."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        require_local(Settings(), listening)
+
+
+def test_source_files_that_change_are_named_once(tmp_path: Path) -> None:
+    """New, changed and deleted ones; nothing in virtual environments and hidden folders, and no data."""
+    package, venv, hidden = tmp_path / "shop", tmp_path / "venv", tmp_path / ".git"
+    for place in (package, venv, hidden):
+        place.mkdir()
+    (venv / "pyvenv.cfg").touch()
+    (package / "chart.py").write_text("one")
+    (package / "old.py").touch()
+    sources = SourceFiles(tmp_path)
+    assert sources.changed() == []
+    (package / "chart.py").write_text("one more")
+    (package / "old.py").unlink()
+    (tmp_path / "headway.toml").touch()
+    for foreign in (venv / "lib.py", hidden / "hook.py", tmp_path / "shop.db"):
+        foreign.touch()
+    assert sources.changed() == [tmp_path / "headway.toml", package / "chart.py", package / "old.py"]
+    assert sources.changed() == []
+    os.utime(package / "chart.py", ns=(1, 1))
+    assert sources.changed() == [package / "chart.py"]
