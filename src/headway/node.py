@@ -146,7 +146,7 @@ class Node:
                 name=name or None,
                 monotonic=_monotonic(clock),
             )
-            self.engine.has_hands_for = _hands(self.worker)
+            self.engine.handles_here = _handles(self.worker)
             if name:
                 self._takeover = Takeover(self.engine, name, self.worker.id, self.rescue.wake)
         self.mirror = None if mirror is None else mirror.on(self.engine)
@@ -278,7 +278,7 @@ def served_by(destination: Destination | Endpoint) -> Destination:
     return Webhook(destination)
 
 
-def _hands(worker: Worker) -> Callable[[str, str], bool]:
+def _handles(worker: Worker) -> Callable[[str, str], bool]:
     return lambda queue, handler: queue in worker.queues and handler in worker.handlers.names
 
 

@@ -261,7 +261,7 @@ async def test_a_cursor_of_a_history_does_not_count_the_steps_of_others(service:
         cursor_text("letters", place),
     ):
         problem = check(await service.client.get(history, params={"cursor": cursor}), 422, "cursor")
-        assert problem["detail"] == "this is no cursor of this route"
+        assert problem["detail"] == "this is not a cursor of this route"
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ LONG = ("--seed", str(fuzzing.ROUND), "--max-time", "120")
 STATUSES = {
     400: "malformed doubled_header not_http",
     401: "unauthenticated",
-    403: "forbidden link origin actor duty",
+    403: "forbidden link origin actor owner duty",
     404: "not_found unknown_chart unknown_instance unknown_ask unknown_key unknown_work",
     405: "method",
     408: "silent",

@@ -98,6 +98,10 @@ CALLS: dict[str, tuple[Call, str]] = {
     "a list from a row on": (lambda it: it.tenant.list(after=it.row), "after must be a string (pass its id"),
     "a history of a number": (lambda it: it.tenant.history(7), NO_INSTANCE),
     "a history from": (lambda it: it.tenant.history("e1", after="3"), "after= must be a whole number"),
+    "a history from before": (
+        lambda it: it.tenant.history("e1", after=-1),
+        "after= must be a whole number of at least 0, not -1",
+    ),
     "a history with a limit": (lambda it: it.tenant.history("e1", limit="3"), f"{NO_LIMIT}'3'"),
     "get of a number": (lambda it: it.tenant.get(7), NO_INSTANCE),
     "why of a number": (lambda it: it.tenant.why(7), NO_INSTANCE),

@@ -8,7 +8,7 @@ import pytest
 
 from headway.engine.engine import Engine
 from headway.errors import DeliveryError, PermanentError, StoreUnavailableError, UnreachableError
-from headway.outbox.destination import DeliveryReport, Terms, Wants
+from headway.outbox.destination import DeliveryPolicy, DeliveryReport, MessageFilter
 from headway.outbox.message import Message
 from headway.outbox.plan import FAILURES
 from headway.outbox.relay import Relay
@@ -29,8 +29,8 @@ class Pile:
     """Takes pages of messages; for some names it has an answer of its own, and about some it keeps quiet."""
 
     name = "pile"
-    wants = Wants(("topic",))
-    terms = Terms("first", 50, QUICK, 50)
+    filter = MessageFilter(("topic",))
+    policy = DeliveryPolicy("first", 50, QUICK, 50)
 
     def __init__(self, **answers: Exception | None) -> None:
         self.answers = answers

@@ -8,7 +8,7 @@ import pytest
 from headway.codec import replace
 from headway.errors import BusyError, DeliveryError, NotHereError, PermanentError, UnreachableError
 from headway.outbox.delivery import Results, Verdict, conclude, judge, judge_all, leave_alone, remember
-from headway.outbox.destination import Backoff, DeliveryReport, Wants
+from headway.outbox.destination import Backoff, DeliveryReport, MessageFilter
 from headway.outbox.plan import (
     FAILURES,
     TOO_MANY,
@@ -55,7 +55,11 @@ def page(*said: str, complete: bool = True, upto: int = 0) -> MessagePage:
 def state_of(*waiting: str, most: int = 100, pauses: int = 0, failing: str = "") -> DeliveryState:
     """What a relay knows: letters that wait (`a1*` has failed), and what the circuit breaker has counted."""
     state = DeliveryState(
-        "shop", "node", Wants(("topic",), ("said",)), Backoff.after("10s", jitter=0), most_waiting=most
+        "shop",
+        "node",
+        MessageFilter(("topic",), ("said",)),
+        Backoff.after("10s", jitter=0),
+        most_waiting=most,
     )
     for each in waiting:
         row = message(each.rstrip("*"))

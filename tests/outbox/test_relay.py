@@ -9,7 +9,7 @@ import pytest
 from headway import Final, State, Statechart
 from headway.engine.engine import Engine
 from headway.errors import BusyError, DeliveryError, InputError, PermanentError, StoreUnavailableError
-from headway.outbox.destination import Backoff, Subscriber, Wants
+from headway.outbox.destination import Backoff, MessageFilter, Subscriber
 from headway.outbox.letters import Letters
 from headway.outbox.message import Message, message_id
 from headway.outbox.relay import Relay
@@ -384,8 +384,8 @@ async def test_a_subscriber_that_never_returns_holds_up_its_own_instance_only(
 def test_a_subscriber_has_a_minute_unless_it_says_otherwise() -> None:
     """And no subscriber has no time at all."""
     reader = Reader()
-    assert Subscriber("s", reader).terms.timeout == 60_000
-    assert Subscriber("s", reader, timeout="5m").terms.timeout == 300_000
+    assert Subscriber("s", reader).policy.timeout == 60_000
+    assert Subscriber("s", reader, timeout="5m").policy.timeout == 300_000
     with pytest.raises(InputError, match="time"):
         Subscriber("s", reader, timeout=0)
 
@@ -602,11 +602,11 @@ async def test_whatever_happens_nothing_is_lost_and_the_order_holds(
 
 def test_what_is_wanted() -> None:
     """Kind, name and tenant must all fit."""
-    wants = Wants(("topic",), ("expense.*",), "acme")
-    assert wants.takes("acme", "topic", "expense.paid")
-    assert not wants.takes("other", "topic", "expense.paid")
-    assert not wants.takes("acme", "live", "expense.paid")
-    assert not wants.takes("acme", "topic", "travel.paid")
+    accepted = MessageFilter(("topic",), ("expense.*",), "acme")
+    assert accepted.takes("acme", "topic", "expense.paid")
+    assert not accepted.takes("other", "topic", "expense.paid")
+    assert not accepted.takes("acme", "live", "expense.paid")
+    assert not accepted.takes("acme", "topic", "travel.paid")
 
 
 def test_the_id_tells_messages_apart() -> None:

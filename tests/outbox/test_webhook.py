@@ -18,7 +18,7 @@ from standardwebhooks.webhooks import WebhookVerificationError
 
 from headway.engine.engine import Engine
 from headway.errors import BusyError, DeliveryError, PermanentError
-from headway.outbox.endpoint import Endpoint, new_secret
+from headway.outbox.endpoint import Endpoint, new_secret, signing_key
 from headway.outbox.letters import Letters
 from headway.outbox.message import Message
 from headway.outbox.relay import Relay
@@ -491,4 +491,5 @@ def test_no_secret_is_in_errors_letters_or_representations() -> None:
 
     shown = asyncio.run(played())
     assert "answered 500" in shown
-    assert not any(secret in shown for secret in ("token-in", SECRET, SECRET[6:]))
+    key = repr(signing_key(SECRET))[2:-1]
+    assert not any(secret in shown for secret in ("token-in", SECRET, SECRET[6:], key))

@@ -166,7 +166,7 @@ def test_a_child_is_upgraded_after_a_parent_whose_version_is_not_known(
 
             monkeypatch.setattr(engine, "upgrade", parent_last)
             report = await upgrade(engine, "Nest", 2)
-            assert (report.done, report.told) == (2, [])
+            assert (report.done, report.failures) == (2, [])
             assert (await engine.get(T, "n")).children == {"fresh": 1}
 
     played(scenario)

@@ -235,7 +235,7 @@ def test_who_cannot_be_upgraded_stays_as_it_is(played: Played) -> None:
         async with world.engine(Expense, Unruly) as engine:
             done = await upgrade(engine, "Expense", 2)
             assert (done.done, done.failed, done.ok) == (1, 2, False)
-            assert {name for name, _ in done.told} == {"acme/e1", "acme/e2"}
+            assert {name for name, _ in done.failures} == {"acme/e1", "acme/e2"}
             assert (await engine.row(T, "e1")).version == 1
             await went(engine.send(T, "e1", Event("approve", by=BOB)))
             with pytest.raises(UpgradeError, match="restarts"):

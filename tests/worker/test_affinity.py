@@ -48,7 +48,7 @@ class Browsers:
     async def fill(self, work: Work) -> None:
         """Use the browser."""
         self.found.append((work.resource, work.resource_lost))
-        await work.let_go()
+        await work.release_resource()
 
     async def close(self, instance: str) -> None:
         """Close a browser."""

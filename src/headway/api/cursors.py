@@ -1,7 +1,7 @@
-"""Cursors: places in a list or in the event log, as callers get them, and the pages they lead to.
+"""Cursors: places in a list or in the event log as callers see them, and the pages behind them.
 
-A place in the log counts what all tenants do. A tenant gets it encrypted: as a text that is the same each
-time and on every node, that says nothing, and that nobody else can make or use.
+A place in the log counts the events of all tenants. A tenant gets it encrypted and authenticated: the text is
+the same each time and on every node, reveals nothing, and is useless to other tenants.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FIRST_ROWS, GROWTH = 20, 10
 """A page is read with few rows first: all rows of a large page may be too much to hold."""
 EVENTS = "events"
 BEGINNING = "0-0"
-"""The place before all events, which is no secret."""
+"""The place before all events, in clear text."""
 MARK = b"headway seal 1:"
 MAC = 12
 PLACE = struct.Struct(">4Q")
@@ -41,23 +41,23 @@ SECRET = ("", "service", "seal")
 SECRET_LEASE = ("", "seal")
 LEASE = 10_000
 PAUSE = 0.05
-"""So long a node waits for another one that makes the secret."""
+"""Seconds between two looks while another node creates the secret."""
 
 
 class CursorCipher(NamedTuple):
-    """Closes and opens the places of one tenant: one key vouches for a place, the other one hides it."""
+    """Encrypts and decrypts the places of one tenant, with a key for each purpose."""
 
     vouching: bytes
     hiding: bytes
 
     def event(self, cursor: Cursor) -> str:
-        """The id of the event at a place: the same for all who read it."""
+        """The id of the event at a place: the same for all readers."""
         return self.close(EVENTS, *cursor)
 
     def place(self, cursor: Cursor) -> str:
-        """A place where perhaps nothing of the tenant is: another text each time.
+        """A place without an event of the tenant: another text each time.
 
-        One that stayed the same would tell that nobody else has done anything.
+        If two texts were equal, the tenant would know that no other tenant did anything in between.
         """
         return self.close(EVENTS, *cursor, salt=secrets.randbits(64))
 
@@ -66,12 +66,12 @@ class CursorCipher(NamedTuple):
         return Cursor() if text == BEGINNING else Cursor(*self.open(EVENTS, text))
 
     def close(self, of: str, stamp: int, position: int = 0, message: int = 0, *, salt: int = 0) -> str:
-        """A place in a list or a log, as the tenant may see it."""
+        """The encrypted text of a place in a list or a log."""
         body = PLACE.pack(stamp, position, message, salt)
         return _text(_closed(self, of, body))
 
     def open(self, of: str, text: str) -> tuple[int, int, int]:
-        """The place that a text names; raises Problem 422 for one that is forged, or not of this."""
+        """The place that a text stands for; raises Problem 422 if it is forged, or of another list."""
         raw = _raw(text)
         body = _hidden(self, raw[:MAC], raw[MAC:])
         if not hmac.compare_digest(_closed(self, of, body), raw):
@@ -81,7 +81,7 @@ class CursorCipher(NamedTuple):
 
 
 class CursorCiphers:
-    """The seals of all tenants, from a secret that the database keeps for all its nodes."""
+    """The ciphers of all tenants, derived from a secret in the database that all nodes share."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -89,7 +89,7 @@ class CursorCiphers:
         self._kept: dict[str, CursorCipher] = {}
 
     async def of(self, tenant: str) -> CursorCipher:
-        """A tenant's own."""
+        """The cipher of a tenant."""
         found = self._kept.get(tenant)
         if found is None:
             if self._secret is None:
@@ -101,14 +101,14 @@ class CursorCiphers:
 
 
 def cipher_for(secret: bytes, tenant: str) -> CursorCipher:
-    """The seal that a secret gives a tenant."""
+    """The cipher that is derived from a secret for a tenant."""
     own = tenant.encode()
     vouching, hiding = (hmac.digest(secret, MARK + what + own, sha256) for what in (b"vouch:", b"hide:"))
     return CursorCipher(vouching, hiding)
 
 
 async def shared_secret(store: Store) -> bytes:
-    """The secret of a database; whoever needs it first makes it, and of several nodes one does."""
+    """The secret of a database; the first node that needs it creates it, under a lease."""
     holder = secrets.token_hex(8)
     while True:
         if (known := await _kept(store, Secret())) is not None:
@@ -129,23 +129,23 @@ async def _kept(store: Store, unit: Secret) -> bytes | None:
 
 
 class Secret:
-    """A unit that reads the secret, and keeps a new one where there is none."""
+    """A unit that reads the secret, and stores a new one if there is none."""
 
     def __init__(self, new: str | None = None) -> None:
         self._new, self._now = new, datetime.min.replace(tzinfo=UTC)
         self.kept: str | None = None
 
     def begin(self) -> Reads:
-        """Ask for it."""
+        """Read it."""
         return Reads(records={SECRET})
 
     def take(self, found: Found) -> None:
-        """What there is."""
+        """Take the stored one."""
         row = found.records.get(SECRET)
         self.kept, self._now = None if row is None else row.data, found.now
 
     def changes(self) -> Changes:
-        """A new one, if it is wanted and there is none."""
+        """Store the new one, if there is none."""
         if self._new is None or self.kept is not None:
             return Changes()
         return Changes(records=[RecordRow(*SECRET, encode(self._new).decode(), self._now)])
@@ -157,7 +157,7 @@ def _closed(keys: CursorCipher, of: str, body: bytes) -> bytes:
 
 
 def _hidden(keys: CursorCipher, mac: bytes, body: bytes) -> bytes:
-    """The body under a pad that only its code and the key give; the same again shows it."""
+    """The body, XORed with a pad derived from the code and the key; applying it twice gives the body."""
     pad = hmac.digest(keys.hiding, mac, sha256)
     return (int.from_bytes(body, "big") ^ int.from_bytes(pad, "big")).to_bytes(PLACE.size, "big")
 
@@ -177,40 +177,40 @@ def _raw(text: str) -> bytes:
 
 
 def _refused() -> Problem:
-    return Problem("cursor", "this is no cursor of this route")
+    return Problem("cursor", "this is not a cursor of this route")
 
 
 def cursor_text(of: str, place: object) -> str:
-    """A place in a list, as a caller gets it."""
+    """A place in a list as a caller sees it."""
     return urlsafe_b64encode(encode([of, place])).decode().rstrip("=")
 
 
 def cursor_place(of: str, kind: type[T], text: str) -> T:
-    """The place that a cursor of such a list names; raises Problem 422."""
+    """The place that a cursor of a list stands for; raises Problem 422."""
     try:
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))
         named, place = decode(tuple[str, kind], raw)  # type: ignore[valid-type]
     except (ValueError, InputError) as error:
-        raise Problem("cursor", "this is no cursor of this route") from error
+        raise Problem("cursor", "this is not a cursor of this route") from error
     if named != of or cursor_text(of, place) != text:
-        raise Problem("cursor", "this is no cursor of this route")
+        raise Problem("cursor", "this is not a cursor of this route")
     return place
 
 
 def position_text(of: str, position: int, cipher: CursorCipher) -> str:
-    """A place in a list whose rows are counted for all tenants together."""
+    """A place in a list whose positions count the rows of all tenants; it is encrypted."""
     return cursor_text(of, cipher.close(of, position))
 
 
 def position_of(of: str, text: str | None, cipher: CursorCipher) -> int:
-    """The position that such a cursor names, 0 for none; raises Problem 422."""
+    """The position that such a cursor stands for, 0 for None; raises Problem 422."""
     return 0 if text is None else cipher.open(of, cursor_place(of, str, text))[0]
 
 
 def id_of(text: str) -> str:
-    """An id out of a cursor; raises Problem 422 for what none can be."""
+    """An id from a cursor; raises Problem 422 if it cannot be an id."""
     if "\x00" in text:
-        raise Problem("cursor", "this is no cursor of this route")
+        raise Problem("cursor", "this is not a cursor of this route")
     return text
 
 
@@ -219,7 +219,7 @@ async def paged(
 ) -> tuple[Sequence[T], str | None]:
     """A page of what `read` gives for a limit, and the cursor of the next one if there is one.
 
-    A page ends early when its rows are large together; it has one row at least.
+    A page ends early when its rows are large; it has at least one row.
     """
     count = min(FIRST_ROWS, limit)
     while True:
@@ -234,7 +234,7 @@ async def paged(
 
 
 def fitting_rows(rows: Sequence[object]) -> int:
-    """How many rows make a page, by their sizes: one at least, if there is any."""
+    """How many rows fit into a page by their sizes: at least one, if there are any."""
     size = 0
     for number, row in enumerate(rows):
         size += len(encode(row))

@@ -1,4 +1,4 @@
-"""Who follows the log from outside: readers of one subscription share one follower and its frames."""
+"""Feeds of the event log: all readers of one subscription share one follower and its frames."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ PAGE = 100
 PAGE_BYTES = 1_000_000
 """Pages get shorter when events are so large that a page holds more."""
 MOST_FOR_A_FEED = 2_000
-"""So many events wait for a feed, which takes them as soon as it can run."""
+"""The largest number of events that wait for a feed, which takes them as soon as it can run."""
 IN_ONE_GO = 16
-"""After so many events a feed lets its readers run."""
+"""The number of events after which a feed lets its readers run."""
 
 Give = Callable[[Frame], Awaitable[None]]
 
 
-class Wanted(NamedTuple):
-    """A subscription: the events of a tenant that have all of the given properties."""
+class Subscription(NamedTuple):
+    """The events of a tenant that have all of the given properties."""
 
     tenant: str
     chart: str | None = None
@@ -40,20 +40,20 @@ class Wanted(NamedTuple):
 
 
 class Page(NamedTuple):
-    """Frames, and where to read on."""
+    """Frames, and the cursor behind them."""
 
     frames: Sequence[Frame]
     cursor: Cursor
 
 
 class Feed:
-    """The events of one subscription for all its readers, as long as there are any."""
+    """The events of one subscription, for all its readers; closed when the last one leaves."""
 
-    def __init__(self, tail: Tail, wanted: Wanted, frames: Frames, cipher: CursorCipher) -> None:
-        """`seal` is that of the tenant."""
-        self.wanted, self.cipher = wanted, cipher
+    def __init__(self, tail: Tail, subscription: Subscription, frames: Frames, cipher: CursorCipher) -> None:
+        """`cipher` is that of the tenant."""
+        self.subscription, self.cipher = subscription, cipher
         self.readers: set[FeedReader] = set()
-        """All of them: those that have joined, and those that catch up."""
+        """All readers: those that have joined, and those that catch up."""
         self._tail, self._frames = tail, frames
         self._joined: dict[FeedReader, None] = {}
         self._follower = self._new_follower(None)
@@ -65,33 +65,33 @@ class Feed:
 
     @property
     def cursor(self) -> Cursor:
-        """Everything up to here was handed to those that have joined."""
+        """The readers that have joined got all events up to here."""
         return self._follower.cursor
 
     async def opened(self) -> None:
-        """Wait until it is known from where on events are handed over."""
+        """Wait until the feed has its first cursor."""
         await asyncio.shield(self._opened)
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         self._task.cancel()
         self._follower.close()
         for page in self._pages.values():
             page.cancel()
 
     def join(self, reader: FeedReader) -> bool:
-        """Hand over to a reader from now on; False when it must read first what has been handed over."""
+        """Pass new events to a reader; False if it is behind and must catch up first."""
         if reader.reached < self._passed:
             return False
         self._joined[reader] = None
         return True
 
     def leave(self, reader: FeedReader) -> None:
-        """Hand over no more for a while."""
+        """Stop passing events to a reader, until it joins again."""
         self._joined.pop(reader, None)
 
     async def page(self, after: Cursor) -> Page:
-        """What comes after a cursor; those who ask for the same at a time share one answer."""
+        """The events after a cursor; concurrent calls for the same cursor share one read."""
         reading = self._pages.get(after)
         if reading is None:
             reading = self._pages[after] = asyncio.create_task(self._read(after))
@@ -99,7 +99,7 @@ class Feed:
         return await asyncio.shield(reading)
 
     async def _read(self, after: Cursor) -> Page:
-        query = EventQuery(after=after, limit=self._page_length, **self.wanted._asdict())
+        query = EventQuery(after=after, limit=self._page_length, **self.subscription._asdict())
         page = await self._tail.read(query)
         frames = [self._frames.of(event, self.cipher) for event in page.events]
         if sum(frame.size for frame in frames) > PAGE_BYTES:
@@ -109,7 +109,7 @@ class Feed:
         return Page(frames, page.cursor)
 
     def _new_follower(self, cursor: Cursor | None) -> Follower:
-        return self._tail.follow(cursor, most_waiting=MOST_FOR_A_FEED, **self.wanted._asdict())
+        return self._tail.follow(cursor, most_waiting=MOST_FOR_A_FEED, **self.subscription._asdict())
 
     async def _run(self) -> None:
         pause = FIRST_PAUSE
@@ -126,7 +126,7 @@ class Feed:
             reader.end(Problem("unavailable", "the service is about to stop"))
 
     async def _follow(self) -> None:
-        """Hand over until the log is no longer read."""
+        """Pass events on until the tail stops."""
         await self._follower.open()
         if not self._opened.done():
             self._passed = self._follower.cursor
@@ -146,17 +146,17 @@ class Feed:
 
 
 class FeedReader:
-    """One connection's place in the log: what waits for it, bounded, and what it was given last.
+    """One connection's place in the log, with a bounded backlog of frames.
 
-    `reached` is the last that waits, `given` the last that was written to the connection.
+    `reached` is the cursor of the last frame in the backlog, `given` that of the last one written.
     """
 
     __slots__ = (
         "_clock",
+        "_given_id",
         "_limits",
         "_parked",
         "_pump",
-        "_told",
         "_waiting",
         "_waiting_bytes",
         "active_at",
@@ -176,7 +176,7 @@ class FeedReader:
         self.active_at = loop.time()
         self.problem: Problem | None = None
         self._limits, self._clock = limits, loop.time
-        self._told: str | None = None
+        self._given_id: str | None = None
         self._waiting: deque[Frame] = deque()
         self._waiting_bytes = 0
         self._parked: asyncio.Future[None] | None = None
@@ -184,18 +184,18 @@ class FeedReader:
 
     @property
     def place(self) -> str:
-        """Where to go on, for the reader: the id it was given last, unless it has read on without one."""
-        return self._told or self.feed.cipher.place(self.given)
+        """The id from which the reader can resume: that of the last frame, or of the place read since."""
+        return self._given_id or self.feed.cipher.place(self.given)
 
-    def begin(self, after: Cursor, told: str | None = None, *, has_gap: bool = False) -> None:
-        """Read on from here, which the reader may know by an id; a gap is what it hears of first."""
+    def begin(self, after: Cursor, given_id: str | None = None, *, has_gap: bool = False) -> None:
+        """Start behind `after`, whose id is `given_id` if the reader sent one; a gap is announced first."""
         self.reached = self.given = after
-        self._told = told
+        self._given_id = given_id
         if has_gap:
             self._push(Gap(after, self.place))
 
     async def run(self, give: Give) -> None:
-        """Give everything to a connection, until the reader is ended or the connection fails."""
+        """Write all frames to a connection, until the reader is ended or the connection fails."""
         if self.problem is None:
             self._pump = asyncio.ensure_future(self._give_all(give))
             await asyncio.wait({self._pump})
@@ -204,13 +204,13 @@ class FeedReader:
                 raise error
 
     def end(self, problem: Problem | None = None) -> None:
-        """Give no more, even if something is being given."""
+        """Stop writing, even in the middle of a frame."""
         self.problem = self.problem or problem
         if self._pump is not None:
             self._pump.cancel()
 
     def take(self, frame: Frame) -> bool:
-        """Here is a frame, perhaps known already; False when too much waits."""
+        """Add a frame to the backlog unless it is there already; False if the backlog is full."""
         if frame.cursor <= self.reached:
             return True
         if self._waiting and not self._has_room(frame):
@@ -220,12 +220,12 @@ class FeedReader:
         return True
 
     def is_slow(self, now: float) -> bool:
-        """Whether the connection takes too little: it is behind and stuck, or has been stuck for long."""
+        """Whether the connection reads too slowly: it is behind and stuck, or has been stuck for long."""
         stuck = now - self.active_at if self.is_busy else 0.0
         return stuck > (self._limits.stalled if self.has_joined else self._limits.patience)
 
-    def tell(self, beat: Frame) -> None:
-        """A sign of life for one for whom nothing waits."""
+    def beat(self, beat: Frame) -> None:
+        """Send a heartbeat if the connection is idle."""
         if self.has_joined and not self._waiting and not self.is_busy:
             self._push(beat)
 
@@ -250,11 +250,11 @@ class FeedReader:
                 self._waiting_bytes -= frame.size
                 self.active_at, self.is_busy = self._clock(), True
                 await give(frame)
-                self.given, self._told, self.is_busy = frame.cursor, frame.id, False
+                self.given, self._given_id, self.is_busy = frame.cursor, frame.id, False
             await self._more()
 
     async def _more(self) -> None:
-        """Wait for what the feed hands over, or join it, or read on until that can be done."""
+        """Wait for the feed, or catch up with it by pages and join it."""
         if self.has_joined:
             self._parked = asyncio.get_running_loop().create_future()
             await self._parked
@@ -272,5 +272,5 @@ class FeedReader:
             self._push(frame)
         self.reached = page.cursor
         if not page.frames:
-            self.given, self._told = page.cursor, None
+            self.given, self._given_id = page.cursor, None
         await asyncio.sleep(0)

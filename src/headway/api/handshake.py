@@ -1,4 +1,4 @@
-"""The handshake of a WebSocket: from which page it may come, its hello, and how many may wait for theirs."""
+"""The handshake of a WebSocket: the check of its origin, its hello, and the limits on open handshakes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LONGEST_HELLO = 20_000
 
 
 class Hello(Value):
-    """What a reader wants, and who it is unless a header has said so."""
+    """What a client subscribes to, and its credential unless a header has it."""
 
     type: Literal["hello"]
     token: str | None = None
@@ -32,7 +32,7 @@ class Hello(Value):
 
 
 async def hello_of(receive: Receive) -> Hello | None:
-    """The first message; None when there is nobody any more. Raises Problem 422, and InputError."""
+    """The first message; None if the client has disconnected. Raises Problem 422, and InputError."""
     message = await receive()
     if message["type"] == "websocket.disconnect":
         return None
@@ -43,7 +43,7 @@ async def hello_of(receive: Receive) -> Hello | None:
 
 
 def credential_of(headers: Headers, hello: Hello) -> str | None:
-    """Who a reader says it is, as the text of the header; raises Problem 400 if it says so in two ways."""
+    """The credential, as the text of an Authorization header; raises Problem 400 for two of them."""
     given = headers.get("authorization")
     if hello.token is None:
         return given
@@ -53,7 +53,7 @@ def credential_of(headers: Headers, hello: Hello) -> str | None:
 
 
 def must_be_own_page(headers: Headers, allowed: Collection[str]) -> None:
-    """Raises Problem 403 for a page of another site; who is no browser names no origin.
+    """Raises Problem 403 for a page of another site; clients other than browsers send no origin.
 
     A browser lets any page open a WebSocket to any site, so it is for the service to look.
     """
@@ -74,7 +74,7 @@ class Handshake:
         self.made_room_for: str | None = None
 
     def problem(self) -> Problem:
-        """Why it did not get to send one."""
+        """Why it was closed before it sent one."""
         if self.made_room_for is None:
             return Problem("silent")
         return Problem("too_many_handshakes", headers=RETRY_AFTER, limit=self.made_room_for)
@@ -126,7 +126,7 @@ class Handshakes:
     def _end(self, oldest: Handshake, limit: str) -> None:
         self._forget(oldest)
         if oldest.timer.expired():
-            return  # its time is over: it makes room by itself
+            return  # it is timing out, and makes room by itself
         self.refused[limit] += 1
         oldest.made_room_for = limit
         oldest.timer.reschedule(asyncio.get_running_loop().time())

@@ -1,4 +1,4 @@
-"""All connections that follow the log: their feeds, signs of life, and whether they may go on."""
+"""The hub of all live connections: their feeds, heartbeats, and repeated checks of their credentials."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from headway.api.access import Access, Caller, readable_by, readable_row
 from headway.api.cursors import CursorCipher, CursorCiphers
-from headway.api.follow import Feed, FeedReader, Wanted
+from headway.api.follow import Feed, FeedReader, Subscription
 from headway.api.frames import Beat, Frames
 from headway.api.limits import LiveLimits, Slot, Streams
 from headway.api.problems import Problem, lacks_scope, problem_of
@@ -20,11 +20,11 @@ from headway.statechart.identity import same_id
 
 SCOPE = "read"
 OVER = frozenset({"unauthenticated", "forbidden"})
-"""What a credential that is no good any more is told."""
+"""The problems of a credential that is no longer valid; others are temporary."""
 
 
 class Session(NamedTuple):
-    """What a connection was let in with."""
+    """The credential of a connection, and its tenant."""
 
     authorization: str | None
     tenant: str
@@ -33,7 +33,7 @@ class Session(NamedTuple):
 
 
 class Hub:
-    """Lets readers in, and looks after them as long as there are any."""
+    """Admits readers, and watches them while there are any."""
 
     def __init__(
         self,
@@ -46,23 +46,23 @@ class Hub:
         stopping: asyncio.Event,
         limits: LiveLimits | None = None,
     ) -> None:
-        """When `stopping` is set, all readers are let go, each with its cursor."""
+        """When `stopping` is set, all readers are ended, each with its cursor."""
         self.limits = limits or LiveLimits()
         self._engine, self._tail, self._access, self._stopping = engine, tail, access, stopping
         self._streams, self._ciphers = streams, ciphers
         self._frames = Frames(engine.charts)
-        self._feeds: dict[Wanted, Feed] = {}
+        self._feeds: dict[Subscription, Feed] = {}
         self._sessions: dict[FeedReader, Session] = {}
         self._slots: dict[FeedReader, Slot] = {}
         self._watch: asyncio.Task[None] | None = None
 
     @property
     def readers(self) -> int:
-        """How many there are."""
+        """The number of connections."""
         return len(self._sessions)
 
     async def admit(self, authorization: str | None) -> Caller:
-        """Who has this credential and may read; raises Problem 401 and 403."""
+        """The caller with this credential, who may read; raises Problem 401 and 403."""
         caller = await self._access.caller(authorization)
         if not caller.may(SCOPE) and not caller.actor.own:
             raise lacks_scope(SCOPE)
@@ -71,7 +71,7 @@ class Hub:
     async def enter(
         self, authorization: str | None, after: str | None = None, **properties: str | None
     ) -> FeedReader:
-        """A reader for whoever has this credential, from a cursor or from now on.
+        """A reader for the holder of this credential, from a cursor or from now on.
 
         Events have all the `properties`. Raises Problem 401, 403, 422 and 429, UnknownInstanceError and
         UnknownChartError.
@@ -79,11 +79,11 @@ class Hub:
         caller = await self.admit(authorization)
         cipher = await self._ciphers.of(caller.tenant)
         cursor = None if after is None else cipher.cursor(after)
-        wanted = await self._wanted(caller, Wanted(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
+        subscription = await self._subscription(caller, Subscription(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
         slot = self._streams.take(caller)
-        feed = self._feed(wanted, cipher)
-        session = Session(authorization, caller.tenant, await self._conditional(caller, wanted))
-        # Before the feed is waited for, so that it is not closed as one that nobody wants.
+        feed = self._feed(subscription, cipher)
+        session = Session(authorization, caller.tenant, await self._conditional(caller, subscription))
+        # Registered before the wait: a feed without readers is closed.
         reader = FeedReader(feed, self.limits)
         feed.readers.add(reader)
         self._sessions[reader], self._slots[reader] = session, slot
@@ -92,7 +92,7 @@ class Hub:
             if cursor is None:
                 reader.begin(feed.cursor)
             elif cursor > (end := await self._tail.now()):
-                # It is of a log that was set back, by a restored backup.
+                # The log is shorter than it was: the database was restored from a backup.
                 reader.begin(end, has_gap=True)
             else:
                 reader.begin(cursor, after, has_gap=await self._tail.has_forgotten(cursor))
@@ -102,22 +102,22 @@ class Hub:
         return reader
 
     def leave(self, reader: FeedReader) -> None:
-        """A connection is gone."""
+        """Remove a reader whose connection is closed."""
         feed = reader.feed
         feed.leave(reader)
         feed.readers.discard(reader)
         self._sessions.pop(reader, None)
         if (slot := self._slots.pop(reader, None)) is not None:
             slot.release()
-        if not feed.readers and self._feeds.get(feed.wanted) is feed:
-            del self._feeds[feed.wanted]
+        if not feed.readers and self._feeds.get(feed.subscription) is feed:
+            del self._feeds[feed.subscription]
             feed.close()
         if not self._sessions and self._watch is not None:
             self._watch.cancel()
             self._watch = None
 
     async def look(self) -> None:
-        """One round: cut off who is slow or may read no more, and give the others a sign of life."""
+        """Check all readers: end those that are slow or may no longer read, send idle ones a heartbeat."""
         now = asyncio.get_running_loop().time()
         refused = await self._refused()
         beats: dict[Feed, Beat] = {}
@@ -128,10 +128,10 @@ class Hub:
                 reader.end(Problem("slow", after=reader.place))
             elif now - reader.active_at >= self.limits.heartbeat:
                 feed = reader.feed
-                reader.tell(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
+                reader.beat(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
 
     async def _refused(self) -> dict[Session, Problem]:
-        """Those sessions that may read no more: their credential has run out, say, or nothing names them."""
+        """The sessions that may not read any more: an expired credential, say, or a withdrawn permission."""
         found = {session: await self._verdict(session) for session in set(self._sessions.values())}
         return {session: problem for session, problem in found.items() if problem is not None}
 
@@ -144,46 +144,46 @@ class Hub:
             return problem_of(error)
         except Problem as problem:
             return problem if problem.code in OVER else None
-        except Exception as error:  # noqa: BLE001 - what cannot be asked now is asked again
+        except Exception as error:  # noqa: BLE001 - the next round checks it again
             LOG.warning("a credential could not be checked: %s", problem_of(error))
             return None
         return None if caller.tenant == session.tenant else Problem("unauthenticated")
 
-    async def _conditional(self, caller: Caller, wanted: Wanted) -> str | None:
+    async def _conditional(self, caller: Caller, subscription: Subscription) -> str | None:
         """The instance of a subscription that the caller may read now, but neither by a role nor as owner."""
-        if wanted.instance is None:
+        if subscription.instance is None:
             return None
-        row = await self._engine.row(caller.tenant, wanted.instance)
+        row = await self._engine.row(caller.tenant, subscription.instance)
         readable = await readable_by(self._engine, caller)
         by_role = not caller.actor.own and (readable is None or readable.takes(row.chart, row.owner))
-        return None if by_role or same_id(row.owner, caller.actor.id) else wanted.instance
+        return None if by_role or same_id(row.owner, caller.actor.id) else subscription.instance
 
-    async def _wanted(self, caller: Caller, wanted: Wanted) -> Wanted:
+    async def _subscription(self, caller: Caller, subscription: Subscription) -> Subscription:
         """A subscription, limited to what the caller may read.
 
         Raises UnknownInstanceError and UnknownChartError for what the tenant does not have.
         """
         if self._stopping.is_set():
             raise _stopping()
-        if wanted.chart is not None:
-            self._engine.charts.newest(wanted.chart)
-        for instance in (wanted.instance, wanted.parent):
+        if subscription.chart is not None:
+            self._engine.charts.newest(subscription.chart)
+        for instance in (subscription.instance, subscription.parent):
             if instance is not None:
                 await readable_row(self._engine, caller, instance)
-        if wanted.instance is not None:
-            return wanted
+        if subscription.instance is not None:
+            return subscription
         if caller.actor.own:
-            if wanted.owner not in {None, caller.actor.id}:
+            if subscription.owner not in {None, caller.actor.id}:
                 raise Problem("forbidden", "the credential reads only the events of its own instances")
-            return wanted._replace(owner=caller.actor.id)
-        return wanted._replace(readable=await readable_by(self._engine, caller))
+            return subscription._replace(owner=caller.actor.id)
+        return subscription._replace(readable=await readable_by(self._engine, caller))
 
-    def _feed(self, wanted: Wanted, cipher: CursorCipher) -> Feed:
-        if wanted not in self._feeds:
-            self._feeds[wanted] = Feed(self._tail, wanted, self._frames, cipher)
+    def _feed(self, subscription: Subscription, cipher: CursorCipher) -> Feed:
+        if subscription not in self._feeds:
+            self._feeds[subscription] = Feed(self._tail, subscription, self._frames, cipher)
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_looking(), name="headway live")
-        return self._feeds[wanted]
+        return self._feeds[subscription]
 
     async def _keep_looking(self) -> None:
         while not self._stopping.is_set():

@@ -73,20 +73,20 @@ class LiveLimits(Value):
     """Times in seconds, and what may wait for one reader."""
 
     hello: float = 10.0
-    """How long a WebSocket may say nothing before it has said what it wants."""
+    """How long a WebSocket may take to send its hello."""
     heartbeat: float = 15.0
-    """After so long without an event there is a sign of life."""
+    """The time without an event after which a heartbeat is sent."""
     look: float = 1.0
-    """How often all connections are looked at: for heartbeats, slow readers and credentials."""
+    """How often all connections are checked: for heartbeats, slow readers and credentials."""
     most_waiting: int = 1_000
     most_waiting_bytes: int = 1_000_000
-    """More does not wait for a reader: it reads the rest by itself when it has taken what waits."""
+    """The largest backlog of a reader; beyond it the reader catches up by pages from the log."""
     patience: float = 5.0
-    """For whom too much waits and who has taken nothing for so long is cut off."""
+    """A reader whose backlog is full and who reads nothing for this long is disconnected."""
     stalled: float = 60.0
-    """Who has taken nothing for so long is cut off however little waits."""
+    """A reader who reads nothing for this long is disconnected, however small its backlog."""
     farewell: float = 10.0
-    """For so long a reader that is cut off can still take the word that says why."""
+    """How long a reader that is disconnected may take to receive the reason."""
 
 
 class Streams:

@@ -26,19 +26,22 @@ from headway.api.route import Router
 from headway.codec import encode
 
 CLOSED_WITH = 4_000
-"""The code a WebSocket is closed with is this and the status of the problem."""
+"""The close code of a WebSocket is this plus the status of the problem."""
 STREAM = "text/event-stream; charset=utf-8"
 STREAM_HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 SOON = 1_000
-"""After so many milliseconds a reader that has lost its stream comes back."""
+"""Milliseconds after which a reader that has lost its stream reconnects."""
 
 After = Annotated[
     str | None,
-    Query(description="The id of an event: what came after it comes first; `0-0` is the beginning."),
+    Query(description="The id of an event: the stream starts behind it; `0-0` is the beginning of the log."),
 ]
 LastEventId = Annotated[
     str | None,
-    Header(alias="Last-Event-ID", description="As `after`, by those who come back; it goes before."),
+    Header(
+        alias="Last-Event-ID",
+        description="Like `after`, sent by a client that reconnects; it takes precedence.",
+    ),
 ]
 Name = Annotated[str | None, Query(max_length=400)]
 
@@ -46,7 +49,7 @@ router = Router(tags=["live"])
 
 
 def hub_of(app: Any) -> Hub:
-    """The application's hub; it is made when somebody needs it. It ends with `state.stopping`."""
+    """The application's hub, made on first use; it ends with `state.stopping`."""
     state = app.state
     if getattr(state, "live", None) is None:
         limits = getattr(state, "live_limits", None)
@@ -70,7 +73,7 @@ def hub_of(app: Any) -> Hub:
     response_class=Response,
     responses={
         200: {
-            "description": "A stream of events, each with its id, as long as the reader stays.",
+            "description": "An endless stream of events, each with its id.",
             "content": {"text/event-stream": {"schema": {"type": "string"}}},
         }
     },
@@ -85,15 +88,16 @@ async def events(
     parent: Name = None,
     last_event_id: LastEventId = None,
 ) -> Response:
-    """All that happens in the tenant, or to an instance, or to those of a chart, an owner or a parent.
+    """The events of the tenant, or of an instance, a chart, an owner or the children of a parent.
 
-    Without `after` it begins now. Who comes back with the id of the last event misses and doubles none.
+    Without `after` the stream starts now. A client that reconnects with the id of its last event gets each
+    later event once.
     """
     hub = hub_of(request.app)
     authorization = request.headers.get("authorization")
     since = last_event_id or after
-    wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
-    reader = await hub.enter(authorization, since, **wanted)
+    properties = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
+    reader = await hub.enter(authorization, since, **properties)
     return Stream(hub, reader, request.url.path)
 
 
@@ -108,16 +112,16 @@ class Stream(Response):
         self._hub, self._reader, self._path = hub, reader, path
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
-        """Give the reader all it wants, until one of both is gone."""
+        """Write events until the client or the service ends the stream."""
         try:
             await self._give(receive, send)
         except (OSError, RuntimeError):
-            return  # nobody listens any more
+            return  # the client is gone
         finally:
             self._hub.leave(self._reader)
         with suppress(OSError, TimeoutError):
             async with asyncio.timeout(self._hub.limits.farewell):
-                await send(_chunk(self._last_words(), more=False))
+                await send(_chunk(self._farewell(), more=False))
 
     async def _give(self, receive: Receive, send: Send) -> None:
         reader = self._reader
@@ -129,7 +133,7 @@ class Stream(Response):
         await send(_chunk(f"retry: {SOON}\nid: {reader.place}\n: welcome\n\n".encode()))
         await _attend(reader, give, _gone(receive))
 
-    def _last_words(self) -> bytes:
+    def _farewell(self) -> bytes:
         problem = self._reader.problem
         if problem is None:
             return b""
@@ -142,14 +146,14 @@ def _chunk(body: bytes, *, more: bool = True) -> Message:
 
 
 async def _gone(receive: Receive) -> Problem | None:
-    """Comes back when the reader of a stream is gone."""
+    """Return when the client has disconnected."""
     while (await receive())["type"] != "http.disconnect":
         pass
     return None
 
 
 async def _attend(reader: FeedReader, give: Give, hear: Coroutine[Any, Any, Problem | None]) -> None:
-    """Give a reader what it wants until it is ended, or until `hear` comes back, perhaps with a problem."""
+    """Write to a reader until it is ended, or until `hear` returns, with a problem or without."""
     listening = asyncio.create_task(hear)
     listening.add_done_callback(lambda done: reader.end(None if done.cancelled() else done.result()))
     try:
@@ -159,10 +163,10 @@ async def _attend(reader: FeedReader, give: Give, hear: Coroutine[Any, Any, Prob
 
 
 class Socket:
-    """The WebSocket `/v1/live`: one hello, then events."""
+    """The WebSocket `/v1/live`: a hello from the client, then events."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one connection; whatever goes wrong, it gets a problem document and a clean close."""
+        """Serve one connection; after any error it gets a problem document and a clean close."""
         hub = hub_of(scope["app"])
         await receive()
         await send({"type": "websocket.accept"})
@@ -171,7 +175,7 @@ class Socket:
             await _close(send, problem, scope["path"], hub.limits.farewell)
 
     async def _converse(self, hub: Hub, scope: Scope, receive: Receive, send: Send) -> Problem | None:
-        """Hear the hello and give events; why the connection is to be closed, None when it is gone."""
+        """Read the hello and write events; returns the reason to close, or None if the client is gone."""
         headers = Headers(scope=scope)
         try:
             require_single(name for name, _ in scope["headers"])
@@ -181,15 +185,15 @@ class Socket:
                 hello = await hello_of(receive)
             if hello is None:
                 return None
-            wanted = {name: getattr(hello, name) for name in ("chart", "instance", "owner", "parent")}
-            reader = await hub.enter(credential_of(headers, hello), hello.after, **wanted)
+            properties = {name: getattr(hello, name) for name in ("chart", "instance", "owner", "parent")}
+            reader = await hub.enter(credential_of(headers, hello), hello.after, **properties)
             scope.get(ESTABLISHED, bool)()
         except Exception as error:  # noqa: BLE001 - each becomes a problem
             return problem_of(error)
         try:
             return await self._give(hub, reader, receive, send)
         except (OSError, RuntimeError):
-            return None  # nobody listens any more
+            return None  # the client is gone
         finally:
             hub.leave(reader)
 
@@ -198,20 +202,20 @@ class Socket:
             await send(frame.message)
 
         welcome = {"type": "welcome", "id": reader.place, "heartbeat": hub.limits.heartbeat}
-        await send(_text(encode({**welcome, "tenant": reader.feed.wanted.tenant})))
-        await _attend(reader, give, _says_nothing(receive))
+        await send(_text(encode({**welcome, "tenant": reader.feed.subscription.tenant})))
+        await _attend(reader, give, _silence(receive))
         return reader.problem
 
 
-async def _says_nothing(receive: Receive) -> Problem | None:
-    """Comes back when a WebSocket is gone, or has said more than its hello."""
+async def _silence(receive: Receive) -> Problem | None:
+    """Return when the client has disconnected, or sends anything after its hello."""
     if (await receive())["type"] == "websocket.receive":
-        return Problem("invalid", "after its hello a reader says nothing")
+        return Problem("invalid", "a client must not send anything after its hello")
     return None
 
 
 async def _close(send: Send, problem: Problem, path: str, patience: float) -> None:
-    """Say why, then close; one that takes neither in time is left to the server."""
+    """Send the reason, then close; a client that accepts neither in time is left to the server."""
     document = problem.document(path)
     reason = {"code": problem.code, **({"after": problem.extra["after"]} if "after" in problem.extra else {})}
     with suppress(OSError, RuntimeError, TimeoutError):

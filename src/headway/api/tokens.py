@@ -1,4 +1,4 @@
-"""Tokens (JWT) that issuers have signed: who calls, by the claims that an operator has mapped."""
+"""Signed tokens (JWT): the caller that a token names, by the claims that an operator has mapped."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from headway.statechart.people import AUDIENCE, is_person
 from headway.statechart.snapshot import Actor, Kind, is_reserved
 
 SAFE = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
-"""Only signatures by a private key: with anything else, who can verify could also sign."""
+"""Only asymmetric signatures: with a shared secret, whoever can verify a token could also sign one."""
 SMALLEST_RSA = 2048
 MOST_ROLES = 100
 NOT_OURS = frozenset({"crit", "b64", "zip", "enc"})
@@ -30,7 +30,7 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Claims(Value):
-    """Where a token says who calls: names of claims, or paths with dots into them.
+    """The claims that name the caller: names, or dotted paths into nested claims.
 
     A fixed value stands in for a claim that an issuer does not give: `fixed_tenant` for an issuer of one
     tenant, `fixed_kind` for one whose actors are all of a kind. `grants` are the scopes that a value of
@@ -48,7 +48,7 @@ class Claims(Value):
 
 
 class Issuer(Value):
-    """Whose tokens are taken: those that name this issuer and this audience, signed by a key of its set."""
+    """An accepted issuer: its tokens name it and the audience, and are signed by a key of its key set."""
 
     issuer: str
     audience: str
@@ -60,7 +60,7 @@ class Issuer(Value):
 
 
 class Tokens:
-    """Reads the tokens of some issuers."""
+    """Verifies the tokens of all accepted issuers."""
 
     def __init__(self, issuers: Iterable[Issuer], sets: Mapping[str, Jwks] | None = None) -> None:
         """`sets` are key sets by their source, in place of those read as usual. Raises InputError."""
@@ -78,7 +78,7 @@ class Tokens:
         return [reader.keys for reader in self._verifiers.values()]
 
     async def holder(self, token: str, now: datetime) -> Holder | None:
-        """Whose token it is; None when it is not valid, for whatever reason. Raises Problem 503."""
+        """The holder of a token; None if it is not valid, for any reason. Raises Problem 503."""
         try:
             claimed = jwt.decode(token, options={"verify_signature": False})
             require_depth(encode(claimed))
@@ -93,7 +93,7 @@ class Tokens:
 
 
 class InvalidError(Exception):
-    """A token is not one of these."""
+    """The token is not valid."""
 
 
 class TokenVerifier:
@@ -113,7 +113,7 @@ class TokenVerifier:
         self._leeway = milliseconds(issuer.leeway) / 1_000
 
     async def holder(self, token: str, now: datetime) -> Holder:
-        """Whose token it is; raises InvalidError, PyJWTError and what a wrong type raises, and JwksError."""
+        """The holder of a token; raises InvalidError, PyJWTError, JwksError, and errors of wrong types."""
         header = jwt.get_unverified_header(token)
         algorithm = _text(header.get("alg"))
         if algorithm not in self._issuer.algorithms or NOT_OURS & {*header}:
@@ -136,7 +136,7 @@ class TokenVerifier:
         return Holder(self._caller(claims), seconds)
 
     async def _key(self, kid: object, algorithm: str) -> jwt.PyJWK:
-        """The key that a token names; one that is not known may be new."""
+        """The key that a token names; for an unknown one the key set is read again."""
         for unknown in (False, True):
             fitting = [each for each in await self.keys.keys(unknown=unknown) if _fits(each, kid, algorithm)]
             if fitting and (kid is not None or len(fitting) == 1):
@@ -144,7 +144,7 @@ class TokenVerifier:
         raise InvalidError
 
     def _lasts(self, claims: Mapping[str, Any], now: float) -> float:
-        """For how many seconds a token is still valid; raises InvalidError when it is not, or not yet."""
+        """The seconds until a token expires; raises InvalidError if it has expired, or is not valid yet."""
         expires = _number(claims["exp"]) + self._leeway
         begins = max((_number(claims[name]) for name in ("nbf", "iat") if name in claims), default=now)
         if expires <= now or begins - self._leeway > now:
@@ -158,7 +158,7 @@ class TokenVerifier:
         if kind not in KINDS:
             raise InvalidError
         scopes = self._scopes(_words(_claim(claims, named.scopes)))
-        own = OWN in scopes  # whatever else the token allows: it must not reach more than what is own
+        own = OWN in scopes  # it restricts all other scopes of the token
         roles = frozenset(_words(_claim(claims, named.roles)))
         actor = Actor(_name(_claim(claims, named.actor)), kind, roles, own)
         if is_reserved(actor) or any(is_person(role) or role.startswith(AUDIENCE) for role in roles):
@@ -187,7 +187,7 @@ def _loaded(key: Mapping[str, Any], algorithm: str) -> jwt.PyJWK:
 
 
 def _claim(claims: Mapping[str, Any], name: str) -> Any:
-    """The claim of a name, or at the end of a path; None when it is not there."""
+    """The claim with a name, or at the end of a path; None if there is none."""
     if name in claims:
         return claims[name]
     found: Any = claims

@@ -110,7 +110,7 @@ def node_of(
         raise CommandError(str(error)) from error
     node.routers, node.meters = lifecycle.routers, lifecycle.meters
     if node.worker is None and ServicePart.worker in parts:
-        node.engine.has_hands_for = lambda _queue, _handler: False
+        node.engine.handles_here = lambda _queue, _handler: False
     if node.worker is not None:
         node.worker.grace = milliseconds(settings.grace) / 1_000
     return node
@@ -124,7 +124,7 @@ def destinations_of(settings: Settings, lifecycle: Lifecycle | None) -> list[Des
 
 def untaken_of(settings: Settings, lifecycle: Lifecycle) -> list[str]:
     """The messages of a lifecycle's charts that no destination takes; raises InputError."""
-    wanted = [each.wants for each in destinations_of(settings, lifecycle)]
+    wanted = [each.filter for each in destinations_of(settings, lifecycle)]
     return untaken(map(chart_of, lifecycle.charts), wanted)
 
 

@@ -308,7 +308,7 @@ def outcome_of(done: Upgraded, verb: str) -> RenderableType:
     title = Text.assemble(mark, f"{done.done:,} {verb}, {done.passed:,} passed over")
     if done.failed:
         title.append(f", {done.failed:,} left as they are", "bold red")
-    return Group(title, *(Text(f"  {name}  {why}", "red") for name, why in done.told))
+    return Group(title, *(Text(f"  {name}  {why}", "red") for name, why in done.failures))
 
 
 def rehearsal_data(proof: Rehearsal) -> dict[str, Any]:

@@ -92,6 +92,8 @@ class WhyShown(ServiceAnswer):
     text: str
     stuck: bool
     why: dict[str, Any]
+    failure: dict[str, Any] | None
+    ending: dict[str, Any] | None
     work: list[Any]
     children: list[str]
     undelivered: list[str]

@@ -19,6 +19,7 @@ from headway.errors import (
     LinkError,
     RequestReusedError,
     UnknownAskError,
+    UnknownInstanceError,
 )
 from headway.statechart.explain import answers_open_to
 from headway.statechart.identity import require_role
@@ -314,7 +315,10 @@ class Asks:
         return self._signer_or_none
 
     async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
-        answer = await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+        try:
+            answer = await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+        except UnknownInstanceError as error:  # the chart may hide the instance from who asks
+            raise UnknownAskError(f"there is no ask {ask}") from error
         if isinstance(answer, Refusal):
             await self.get(tenant, ask)  # to one that never was, "no longer open" is no answer
         return answer
@@ -325,5 +329,5 @@ def _instance_of(ask: str) -> str:
     require_text("ask", ask)
     instance, *rest = ask.rsplit(":", 2)
     if len(rest) != STEP_AND_EFFECT:
-        raise InputError(f"not the id of an ask: {ask}")
+        raise UnknownAskError(f"there is no ask {ask}")
     return instance

@@ -102,8 +102,8 @@ class Engine:
         self.tally: Counter[str] = Counter()
         self.requests = Requests(store, self.tally)
         self.visibility = Visibility(store, self.charts)
-        self.has_hands_for: Callable[[str, str], bool] | None = None
-        """Whether this process does the work of a queue and a handler; None when nobody here works."""
+        self.handles_here: Callable[[str, str], bool] | None = None
+        """Whether a worker in this process handles (queue, handler); None if it has no worker."""
         self._charts_may_change = charts_may_change
         self._waiting: list[Call] = []
         self._busy = 0
@@ -324,7 +324,7 @@ class Engine:
     async def why(self, tenant: str, instance: str) -> Explanation:
         """What an instance waits for, who or what could move it, and what stands in the way."""
         snapshot = await self.get(tenant, instance)
-        return await explained(self.store, self.charts, tenant, snapshot, hands=self.has_hands_for)
+        return await explained(self.store, self.charts, tenant, snapshot, handles=self.handles_here)
 
     async def _ask(self, order: Order) -> Answer:
         _check(order)

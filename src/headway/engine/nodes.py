@@ -18,24 +18,24 @@ ALIVE = 20_000
 TOPICS = {"work": "work", "timers": "timers", "messages": "messages", "history": "events"}
 """The topic that is announced when a commit has rows of a kind."""
 LOOKS_EVERY = 12
-"""Every so many heartbeats a node looks for living versions that it does not know."""
+"""The number of heartbeats between two looks for living versions that the node does not know."""
 
 
 class UnknownVersion(Value):
-    """A version that instances live by and this node does not know, and the living nodes that know it."""
+    """A version of living instances that this node does not know, and the living nodes that know it."""
 
     chart: str
     version: int
     nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """The version, and who goes on with its instances."""
+        """The version, and the nodes that know it."""
         known = f"known by {', '.join(self.nodes)}" if self.nodes else "no living node knows it"
         return f"{self.chart} v{self.version} ({known})"
 
 
 class Announcer(WatchingService):
-    """Gathers what the engine has committed and announces the kinds of it, after the commit."""
+    """Announces to other processes which kinds of rows this engine has committed."""
 
     name = "announcer"
 
@@ -44,7 +44,7 @@ class Announcer(WatchingService):
         self._topics: set[str] = set()
 
     async def turn(self) -> bool:
-        """Announce what has gathered; what could not be told is told with the next."""
+        """Announce the gathered topics; if that fails, the next turn announces them."""
         topics, self._topics = self._topics, set()
         try:
             if topics:
@@ -63,7 +63,7 @@ class Announcer(WatchingService):
 
 
 class Presence(Service):
-    """Says that this node is alive and what it knows, and learns what it does not know."""
+    """Registers this node and its chart versions, and looks for versions it does not know."""
 
     name = "presence"
     longest_rest = 5.0
@@ -73,17 +73,17 @@ class Presence(Service):
         self._engine = engine
         self._beats = 0
         self.unknown: tuple[UnknownVersion, ...] = ()
-        """Versions that instances live by and this node does not know, as of the last look."""
+        """Versions of living instances that this node does not know, as of the last look."""
 
     async def start(self) -> None:
-        """Be known to others before anything else runs."""
+        """Register before anything else runs."""
         if self._loop is None:
-            with suppress(StoreError):  # the next turn says so, and tries again
+            with suppress(StoreError):  # the next turn reports it, and tries again
                 await self.turn()
         await super().start()
 
     async def turn(self) -> bool:
-        """One heartbeat; now and then a look."""
+        """Send a heartbeat; sometimes look for unknown versions."""
         engine = self._engine
         await engine.store.nodes.keep(engine.node, engine.charts.versions, ALIVE)
         if self._beats % LOOKS_EVERY == 0:
@@ -101,14 +101,14 @@ class Presence(Service):
             )
 
     async def stop(self) -> None:
-        """Stop, and be known as gone."""
+        """Stop, and remove the registration."""
         await super().stop()
         with suppress(StoreError):  # without the database the node counts as alive a little longer
             await self._engine.store.nodes.forget(self._engine.node)
 
 
 async def unknown_versions(store: Store, known: Collection[Version]) -> tuple[UnknownVersion, ...]:
-    """The versions that instances live by and that are not among the `known`, by name and number."""
+    """The versions of living instances that are not among the `known`."""
     stored: list[Version] = [(row.chart, row.version) for row in await store.charts.all()]
     unknown = [version for version in stored if version not in known]
     if not unknown:
@@ -123,5 +123,5 @@ async def unknown_versions(store: Store, known: Collection[Version]) -> tuple[Un
 
 
 async def nodes_without(store: Store, version: Version) -> tuple[str, ...]:
-    """The living nodes that do not know a version: they leave its instances alone."""
+    """The living nodes that do not know a version, and so leave its instances alone."""
     return tuple(node.name for node in await store.nodes.alive() if version not in node.versions)

@@ -1,4 +1,4 @@
-"""The live log: what happens to all instances, for as many followers as there are."""
+"""The tail of the event log: reads the log once and passes its events to all followers."""
 
 from __future__ import annotations
 
@@ -25,34 +25,34 @@ MOST_WAITING = 256
 SHORTEST_LOOK = 0.002
 LONGEST_LOOK = 0.05
 LONG_HELD_BACK = 10.0
-"""After so many seconds in which a transaction holds the log back, a line tells of it."""
+"""Seconds for which a transaction may hold the log back before a warning is logged."""
 
 Place = tuple[str, str | None]
-"""What an event and those who follow it have in common: a property, and its value."""
+"""A property and its value, by which followers are found for an event."""
 EVERYWHERE: Place = ("", None)
 CURSOR = re.compile(r"[0-9]{1,18}-[0-9]{1,18}(-[0-9]{1,18})?")
 
 
 class Tail(WatchingService):
-    """Reads the log of events once for all who follow it, as long as somebody does.
+    """Reads the event log once for all followers, while there are any.
 
     Its events are the lines of all histories and the live messages, which follow the lines of their step.
 
-    It is woken by the commits of its own engine and by what other processes announce, and looks now and
-    then for what nobody has announced. On PostgreSQL a line can be read when all older transactions have
-    ended; while one holds lines back, the tail looks again soon.
+    It is woken by commits of its own engine and by announcements of other processes, and also polls. On
+    PostgreSQL a line can be read when all older transactions have ended; while one holds lines back, the
+    tail polls more often.
     """
 
     name = "tail"
     longest_rest = 0.5
 
     def __init__(self, engine: Engine, *, page: int = PAGE, remembered: int = REMEMBERED) -> None:
-        """`remembered` is how many of the last events are kept, for those who come back to find them."""
+        """`remembered` is how many recent events are kept for followers that are a little behind."""
         super().__init__(engine)
         self._page = page
         self._recent = Recent(remembered)
         self._end: Cursor | None = None
-        # Weak: who is dropped without being closed is gone all the same.
+        # Weak: a follower may be dropped without being closed.
         self._attending: WeakSet[Follower] = WeakSet()
         self._joined: dict[Place, WeakSet[Follower]] = {}
         self._look_again: float | None = None
@@ -72,7 +72,7 @@ class Tail(WatchingService):
     ) -> Follower:
         """The events after a cursor, or from now on, that have all of the given properties.
 
-        Without a tenant it is the log of all of them.
+        Without a tenant the events of all tenants are given.
         """
         limit = self._page
         wanted = EventQuery(
@@ -81,18 +81,18 @@ class Tail(WatchingService):
         return Follower(self, wanted, cursor, most_waiting)
 
     async def has_forgotten(self, cursor: Cursor) -> bool:
-        """Whether something that came after a cursor was pruned: who reads on from there misses it."""
+        """Whether events after a cursor were pruned, so that a follower from there misses them."""
         return cursor < await self._store.events.forgotten()
 
     async def stop(self) -> None:
-        """Read no more: all who follow come to an end, each with its cursor."""
+        """Stop reading: all followers end, each with its cursor."""
         await super().stop()
         for follower in [*self._attending]:
             follower.close()
         self._sleep()
 
     async def turn(self) -> bool:
-        """Read on and hand over what is new; True when there is more."""
+        """Read the next page and pass its events on; True if there is more."""
         if not self._attending:
             self._sleep()
             return False
@@ -100,18 +100,18 @@ class Tail(WatchingService):
         page = await self._store.events.page(EventQuery(after=end, limit=self._page))
         for event in page.events:
             self._hand_over(event)
-        self._tell_of_delay(stands_still=page.held_back and page.cursor == end)
+        self._warn_of_delay(stands_still=page.held_back and page.cursor == end)
         self._end = page.cursor
         self.tally["events"] += len(page.events)
         self._look_again = self._when_to_look_again(page)
         return not page.complete
 
     async def rest(self) -> float:
-        """Not long while lines are held back."""
+        """Seconds until the next poll: few while lines are held back."""
         return self.longest_rest if self._look_again is None else self._look_again
 
     async def _wake_up(self) -> Cursor:
-        """Find out from where the log is read, and tell those who wait for that."""
+        """Set the place from which the log is read, and wake the followers that wait for it."""
         self._end = end = await self._store.events.last()
         self._recent.clear(end)
         for follower in [*self._attending]:
@@ -122,8 +122,8 @@ class Tail(WatchingService):
         self._end = self._look_again = None
         self._joined.clear()
 
-    def _tell_of_delay(self, *, stands_still: bool) -> None:
-        """Say once that the log does not go on though there is more."""
+    def _warn_of_delay(self, *, stands_still: bool) -> None:
+        """Log once that an open transaction holds the log back."""
         now = asyncio.get_running_loop().time()
         if not stands_still:
             self._held_back_since = None
@@ -132,8 +132,8 @@ class Tail(WatchingService):
         elif now - self._held_back_since >= LONG_HELD_BACK:
             self._held_back_since = math.inf
             LOG.warning(
-                "tail: a transaction that is open since long holds the log back: followers, relays and the"
-                " mirror wait until it ends"
+                "tail: a transaction that has been open for long holds the log back: followers, relays and"
+                " the mirror wait until it ends"
             )
 
     def _when_to_look_again(self, page: EventPage) -> float | None:
@@ -154,16 +154,16 @@ class Tail(WatchingService):
             for follower in [*self._joined.get(place, ())]:
                 follower.take(event)
 
-    # What its followers need of it.
+    # For its followers.
 
     @property
     def is_awake(self) -> bool:
-        """Whether it is known from where the log is read."""
+        """Whether the place from which the log is read is set."""
         return self._end is not None
 
     @property
     def end(self) -> Cursor:
-        """How far those who have joined have come, when nothing waits for them."""
+        """The cursor of followers that have joined and have no backlog."""
         return self._end or Cursor()
 
     async def now(self) -> Cursor:
@@ -176,13 +176,13 @@ class Tail(WatchingService):
         return await self._store.events.page(query)
 
     def attend(self, follower: Follower) -> None:
-        """Somebody wants to follow, and may have to catch up; it is nudged when it can."""
+        """Register a follower; it is nudged when it can join or catch up."""
         self._engine.require_loop()
         self._attending.add(follower)
         self.wake()
 
     def join(self, follower: Follower, after: Cursor) -> bool:
-        """Hand over to a follower from now on, and what it has missed; False when it must read that first."""
+        """Pass events to a follower from now on, recent ones first; False if it must catch up by pages."""
         if self._end is None or after < self._recent.begin:
             return False
         self._joined.setdefault(follower.place, WeakSet()).add(follower)
@@ -191,24 +191,24 @@ class Tail(WatchingService):
         return True
 
     def leave(self, follower: Follower) -> None:
-        """Hand over no more for a while."""
+        """Stop passing events to a follower, until it joins again."""
         there = self._joined.get(follower.place, WeakSet())
         there.discard(follower)
         if not there:
             self._joined.pop(follower.place, None)
 
-    def let_go(self, follower: Follower) -> None:
-        """Somebody follows no more."""
+    def detach(self, follower: Follower) -> None:
+        """Remove a follower that is closed."""
         self.leave(follower)
         self._attending.discard(follower)
 
 
 class Follower:
-    """Events in the order of the log, none missed and none twice; the next one when it is asked for.
+    """An iterator over events in the order of the log, each exactly once.
 
-    One that is slow costs no more than `most_waiting` events: then it is left behind, and reads on by
-    itself when it has worked them off. `cursor` is where to go on after the event it has given last, in
-    another process, too. Closed, or with its tail stopped, it comes to an end.
+    A slow follower holds at most `most_waiting` events; after these it catches up by reading pages. `cursor`
+    is the place behind the last event it gave, from which another process can continue. It ends when it is
+    closed or its tail stops.
     """
 
     def __init__(self, tail: Tail, wanted: EventQuery, cursor: Cursor | None, most_waiting: int) -> None:
@@ -222,13 +222,13 @@ class Follower:
 
     @property
     def cursor(self) -> Cursor:
-        """Everything up to here was given out, or not wanted."""
+        """All matching events up to here were given."""
         if self._waiting:
             return self._given
         return max(self._reached, self._tail.end) if self._has_joined else self._reached
 
     async def open(self) -> Self:
-        """Begin: who has no cursor gets what comes from this call on."""
+        """Start following; without a cursor, from this call on."""
         self._tail.attend(self)
         if self._is_new:
             self._reached = self._given = await self._tail.now()
@@ -236,15 +236,15 @@ class Follower:
         return self
 
     def close(self) -> None:
-        """Follow no more."""
+        """Stop following."""
         if not self._waiting:
             self._reached = self.cursor
         self._has_joined, self._is_closed = False, True
-        self._tail.let_go(self)
+        self._tail.detach(self)
         self.nudge()
 
     def nudge(self) -> None:
-        """Something has changed."""
+        """Wake it: an event, the tail or its end may have changed."""
         self._arrived.set()
 
     async def __aenter__(self) -> Self:
@@ -252,14 +252,14 @@ class Follower:
         return await self.open()
 
     async def __aexit__(self, *_: object) -> None:
-        """Follow no more."""
+        """Stop following."""
         self.close()
 
     def __aiter__(self) -> Self:
         return self
 
     async def __anext__(self) -> LogRow:
-        """The next event; raises StoreError when it cannot be read, and can be asked again."""
+        """The next event; raises StoreError if it cannot be read, and can be called again."""
         while not self._waiting:
             if self._is_closed:
                 raise StopAsyncIteration
@@ -269,7 +269,7 @@ class Follower:
         return event
 
     def take(self, event: LogRow) -> None:
-        """Here is an event, wanted or not, perhaps known already."""
+        """Take an event if it matches and is new."""
         if not self._has_joined or event.cursor <= self._reached or not self._wanted.takes(event):
             return
         if len(self._waiting) >= self._most_waiting:
@@ -286,7 +286,7 @@ class Follower:
         await self._arrived.wait()
 
     async def _catch_up(self) -> None:
-        """Join the others, or read on until that can be done."""
+        """Join the tail, or read the next page if it is too far behind."""
         await self.open()
         if not self._tail.is_awake:
             await self._wait()
@@ -301,7 +301,7 @@ class Follower:
 
 
 class Recent:
-    """The last events, a bounded number of bounded size: all there are after `begin`."""
+    """The events after `begin`, bounded in number and size."""
 
     def __init__(self, most: int) -> None:
         self.begin = Cursor()
@@ -310,13 +310,13 @@ class Recent:
         self._characters = 0
 
     def clear(self, begin: Cursor) -> None:
-        """Begin anew."""
+        """Forget all events, and start at a cursor."""
         self.begin = begin
         self._events.clear()
         self._characters = 0
 
     def add(self, event: LogRow) -> None:
-        """Keep one more, and let go of those that are too many."""
+        """Add an event, and drop the oldest ones beyond the bounds."""
         self._events.append(event)
         self._characters += len(event.data or "")
         while self._events and (len(self._events) > self._most or self._characters > REMEMBERED_CHARACTERS):
@@ -325,7 +325,7 @@ class Recent:
             self.begin = gone.cursor
 
     def after(self, cursor: Cursor) -> Iterator[LogRow]:
-        """Those after a cursor; who has just left does not look at all of them."""
+        """The events after a cursor, found from the newest end."""
         missed: list[LogRow] = []
         for event in reversed(self._events):
             if event.cursor <= cursor:
@@ -335,7 +335,7 @@ class Recent:
 
 
 def cursor_text(cursor: Cursor) -> str:
-    """A cursor as an id that can travel, such as the last event id of a stream."""
+    """A cursor as a text, such as the last event id of a stream."""
     line = f"{cursor.stamp}-{cursor.position}"
     return f"{line}-{cursor.message}" if cursor.message else line
 
@@ -343,7 +343,7 @@ def cursor_text(cursor: Cursor) -> str:
 def cursor_of(text: str) -> Cursor:
     """The cursor that a text stands for; raises InputError."""
     if not CURSOR.fullmatch(text):
-        raise InputError("not a cursor: use the one that came with an event")
+        raise InputError("not a cursor: use one that came with an event")
     return Cursor(*map(int, text.split("-")))
 
 
@@ -359,7 +359,7 @@ def _places(event: LogRow) -> Iterator[Place]:
 
 
 def _place(wanted: EventQuery) -> Place:
-    """Where a follower waits: where fewest others pass by."""
+    """The property under which a follower is registered: the most selective one."""
     for name in ("instance", "parent", "owner", "tenant", "chart"):
         value = getattr(wanted, name)
         if value is not None:

@@ -16,17 +16,16 @@ from headway.store.queries import InstanceQuery, LetterQuery, WorkQuery
 from headway.store.rows import WorkRow
 
 MOST_SHOWN = 10
-NOBODY_HERE = (
+NOT_HANDLED_HERE = (
     "The worker of this process does not handle {0.handler} in queue {0.queue}: it waits until another"
     " process does."
 )
 
 
 class Holding(Value):
-    """Work of the instance: who is at it and until when, or since when it waits.
+    """Work of the instance: which worker has it leased and until when, or when it is due.
 
-    `handled_here` is False when this process has a worker, but none that takes this work: another
-    process may. It is None when nobody here works.
+    `handled_here` says whether a worker of this process handles it; None if the process has no worker.
     """
 
     state: str
@@ -39,17 +38,17 @@ class Holding(Value):
     handled_here: bool | None = None
 
     def __str__(self) -> str:
-        """What a person wants to read."""
+        """The text for a person."""
         what = f"{self.handler} (attempt {self.attempt})"
         if self.worker is None:
-            told = f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
-            return f"{told} {NOBODY_HERE.format(self)}" if self.handled_here is False else told
+            waiting = f"{what} waits in queue {self.queue} for a worker, due {self.due.isoformat()}."
+            return f"{waiting} {NOT_HANDLED_HERE.format(self)}" if self.handled_here is False else waiting
         until = f" until {self.leased_until.isoformat()}" if self.leased_until else ""
         return f"{what} is leased to {self.worker}{until}."
 
 
 class Explanation(Value):
-    """The answer of `Engine.why`: the chart's reasons, the last error, and what the store knows."""
+    """The answer of `Engine.why`: the chart's reasons, the last error, work, children, messages."""
 
     why: Why
     failure: Failure | None = None
@@ -68,7 +67,7 @@ class Explanation(Value):
         return Explanation(self.why)
 
     def __str__(self) -> str:
-        """What a person wants to read first."""
+        """The text for a person, most important first."""
         lines = [str(self.why)]
         if self.ending is not None:
             lines.append(str(self.ending))
@@ -87,11 +86,11 @@ async def explained(
     tenant: str,
     snapshot: Snapshot,
     *,
-    hands: Callable[[str, str], bool] | None = None,
+    handles: Callable[[str, str], bool] | None = None,
 ) -> Explanation:
-    """Ask the chart with the facts as they are now, and look who holds what.
+    """Explain an instance from its chart, the present facts, and the leases of its work.
 
-    `hands` says whether this process does the work of a queue and a handler, when it does any.
+    `handles` says whether this process handles (queue, handler); None if it has no worker.
     """
     chart = charts.chart(snapshot.chart, snapshot.version)
     facts = await read_facts(store, [Facts(chart, tenant, snapshot, charts.given)])
@@ -109,13 +108,13 @@ async def explained(
         why=explain(chart, snapshot, facts.now, facts=facts.values[0]),
         failure=last_failure(chart, snapshot, newest),
         ending=ending_of(chart, snapshot, newest),
-        work=_holdings(work, hands),
+        work=_holdings(work, handles),
         children=tuple(child.id for child in children),
         undelivered=tuple(f"{letter.name} to {letter.destination}, {letter.error}" for letter in letters),
     )
 
 
-def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:
+def _holdings(rows: Sequence[WorkRow], handles: Callable[[str, str], bool] | None) -> tuple[Holding, ...]:
     return tuple(
         Holding(
             state=row.state,
@@ -125,7 +124,7 @@ def _holdings(rows: Sequence[WorkRow], hands: Callable[[str, str], bool] | None)
             due=row.due,
             worker=row.worker,
             leased_until=row.leased_until,
-            handled_here=None if hands is None else hands(row.queue, row.handler),
+            handled_here=None if handles is None else handles(row.queue, row.handler),
         )
         for row in rows
     )

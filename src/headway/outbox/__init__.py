@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from headway.errors import PermanentError
-from headway.outbox.destination import Backoff, Destination, Subscriber, Terms, Wants
+from headway.outbox.destination import Backoff, DeliveryPolicy, Destination, MessageFilter, Subscriber
 from headway.outbox.endpoint import Endpoint, new_secret
 from headway.outbox.message import Message
 
@@ -20,17 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Backoff",
+    "DeliveryPolicy",
     "Destination",
     "Endpoint",
     "Kafka",
     "Message",
+    "MessageFilter",
     "PermanentError",
     "RedisChannel",
     "RedisMirror",
     "RedisStream",
     "Subscriber",
-    "Terms",
-    "Wants",
     "Webhook",
     "new_secret",
 ]

@@ -199,7 +199,7 @@ class Delivery:
             return [self._deliver_in_bulk(self._destination, plan, results)] if plan.tries else []
         found = lanes(plan.tries)
         left, until = iter(found), asyncio.get_running_loop().time() + self.longest_round
-        walkers = min(self._destination.terms.at_once, len(found))
+        walkers = min(self._destination.policy.at_once, len(found))
         return [self._walk(left, results, until) for _ in range(walkers)]
 
     async def _deliver_in_bulk(
@@ -261,7 +261,7 @@ class Delivery:
 
     async def _hand_over(self, message: Message) -> None:
         """Deliver within the time allowed."""
-        allowed = self._destination.terms.timeout
+        allowed = self._destination.policy.timeout
         seconds = None if allowed is None else allowed / 1_000
         try:
             async with asyncio.timeout(seconds) as limit:

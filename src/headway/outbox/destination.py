@@ -24,27 +24,27 @@ SENT = frozenset({"topic", "webhook", "live", "log"})
 """Kinds of messages for receivers outside of the engine; the others go from instance to instance."""
 
 
-class Wants(Value):
-    """Which messages a destination wants; names are matched as file names are (`expense.*`)."""
+class MessageFilter(Value):
+    """The messages that a destination accepts; names are glob patterns (`expense.*`)."""
 
     kinds: tuple[str, ...]
     names: tuple[str, ...] = ("*",)
     tenant: str | None = None
 
     def takes(self, tenant: str, kind: str, name: str) -> bool:
-        """Whether a message is wanted."""
+        """Whether a message is accepted."""
         return kind in self.kinds and self.tenant in {None, tenant} and self.takes_name(name)
 
     def takes_name(self, name: str) -> bool:
-        """Whether messages of this name are wanted."""
+        """Whether messages of this name are accepted."""
         return "*" in self.names or any(fnmatchcase(name, pattern) for pattern in self.names)
 
     def of(self, messages: Sequence[MessageRow]) -> Sequence[MessageRow]:
-        """Those that are wanted, of messages whose kind and tenant are."""
+        """The accepted ones of messages whose kind and tenant are accepted already."""
         if "*" in self.names:
             return messages
-        wanted = {name: self.takes_name(name) for name in {message.name for message in messages}}
-        return [message for message in messages if wanted[message.name]]
+        accepted = {name: self.takes_name(name) for name in {message.name for message in messages}}
+        return [message for message in messages if accepted[message.name]]
 
 
 class Backoff(Value):
@@ -66,13 +66,13 @@ class Backoff(Value):
     def growing(
         cls, attempts: int, base: Duration, *, factor: float = 2, cap: Duration = "1h", jitter: float = 0.2
     ) -> Backoff:
-        """With so many attempts, the waits between them growing from a base up to a cap."""
+        """A number of attempts, with waits between them that grow from a base up to a cap."""
         first, most = milliseconds(base), milliseconds(cap)
         waits = (backoff(failures, base=first, cap=most, factor=factor) for failures in range(1, attempts))
         return cls(tuple(map(round, waits)), jitter)
 
     def wait(self, letter: str, attempts: int) -> int | None:
-        """Milliseconds to wait after so many attempts; None when there is no further attempt."""
+        """Milliseconds to wait after this number of attempts; None if there is no further attempt."""
         if attempts > len(self.waits):
             return None
         wait = self.waits[attempts - 1]
@@ -83,14 +83,14 @@ class Backoff(Value):
 STANDARD = Backoff.after("5s", "5m", "30m", "2h", "5h", "10h", "10h")
 """What Standard Webhooks recommends: eight attempts within 28 hours."""
 SOON = Backoff.growing(attempts=12, base="1s", factor=3, cap="1h")
-"""For what is near: twelve attempts within 4 to 5 hours."""
+"""For destinations in the same network: twelve attempts within 4 to 5 hours."""
 
 
 TIMEOUT = 60_000
 """One minute, in milliseconds."""
 
 
-class Terms(Value):
+class DeliveryPolicy(Value):
     """How messages are delivered to a destination.
 
     A new destination `begins` with what is published from now on, or with the first message in the outbox.
@@ -114,11 +114,11 @@ class Destination(Protocol):
         """A unique name."""
 
     @property
-    def wants(self) -> Wants:
-        """Which messages it wants."""
+    def filter(self) -> MessageFilter:
+        """The messages that it accepts."""
 
     @property
-    def terms(self) -> Terms:
+    def policy(self) -> DeliveryPolicy:
         """How messages are delivered to it."""
 
     async def deliver(self, message: Message) -> None:
@@ -212,8 +212,8 @@ class Subscriber:
         if not milliseconds(timeout):
             raise InputError("the timeout of a subscriber must be more than 0")
         self.name = f"subscriber:{name}"
-        self.wants = Wants(several(kinds), several(events), tenant)
-        self.terms = Terms(begins, at_once, backoff, timeout=milliseconds(timeout))
+        self.filter = MessageFilter(several(kinds), several(events), tenant)
+        self.policy = DeliveryPolicy(begins, at_once, backoff, timeout=milliseconds(timeout))
         self._handler = handler
 
     async def deliver(self, message: Message) -> None:

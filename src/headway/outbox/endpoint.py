@@ -14,7 +14,7 @@ from datetime import datetime
 from headway.clock import milliseconds
 from headway.errors import InputError
 from headway.outbox.addresses import Address, address_of
-from headway.outbox.destination import SENT, STANDARD, Backoff, Wants, several
+from headway.outbox.destination import SENT, STANDARD, Backoff, MessageFilter, several
 
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 HEADER_VALUE = re.compile(r"[\t -~]*")
@@ -46,9 +46,9 @@ class Endpoint:
     keys: tuple[bytes, ...] = field(init=False, repr=False)
 
     @property
-    def wants(self) -> Wants:
+    def filter(self) -> MessageFilter:
         """Which messages it wants."""
-        return Wants(several(self.kinds), several(self.events), self.tenant)
+        return MessageFilter(several(self.kinds), several(self.events), self.tenant)
 
     def __post_init__(self) -> None:
         """Parse the URL and check all fields."""

@@ -25,7 +25,7 @@ from headway.errors import (
     UnknownInstanceError,
     UnknownVersionError,
 )
-from headway.outbox.destination import SOON, Terms, Wants
+from headway.outbox.destination import SOON, DeliveryPolicy, MessageFilter
 from headway.outbox.message import Message
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import INSTANCE, SYSTEM, Actor, Event
@@ -59,8 +59,8 @@ class InstanceDestination:
     """
 
     name = "instances"
-    wants = Wants(("deliver",))
-    terms = Terms(begins="first", at_once=64, backoff=SOON)
+    filter = MessageFilter(("deliver",))
+    policy = DeliveryPolicy(begins="first", at_once=64, backoff=SOON)
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

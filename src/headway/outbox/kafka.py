@@ -22,9 +22,9 @@ from headway.errors import DeliveryError, InputError, PermanentError, Unreachabl
 from headway.outbox.destination import (
     SOON,
     Backoff,
+    DeliveryPolicy,
     DeliveryReport,
-    Terms,
-    Wants,
+    MessageFilter,
     deliver_one,
     outward,
     several,
@@ -92,8 +92,8 @@ class Kafka:
         Raises InputError for a template or a setting that cannot be used.
         """
         self.name = f"kafka:{name}"
-        self.wants = Wants(outward(kinds), several(events), tenant)
-        self.terms = Terms(begins, PAGE, backoff, PAGE)
+        self.filter = MessageFilter(outward(kinds), several(events), tenant)
+        self.policy = DeliveryPolicy(begins, PAGE, backoff, PAGE)
         self._topic, self._source = Template(topic), source
         self._only_topic = None if self._topic.has_fields else topic
         if self._only_topic is not None and not is_topic(topic):

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from headway.clock import backoff
 from headway.codec import Value, replace
-from headway.outbox.destination import Backoff, Wants
+from headway.outbox.destination import Backoff, MessageFilter
 from headway.store.queries import LetterPlace, MessagePage, Settlement
 from headway.store.rows import Cursor, Key, LetterRow, MessageRow, Version
 
@@ -149,9 +149,15 @@ class DeliveryState:
     """
 
     def __init__(
-        self, consumer: str, holder: str, wants: Wants, backoff: Backoff, *, most_waiting: int = MOST_WAITING
+        self,
+        consumer: str,
+        holder: str,
+        filter_: MessageFilter,
+        backoff: Backoff,
+        *,
+        most_waiting: int = MOST_WAITING,
     ) -> None:
-        self.consumer, self.holder, self.wants, self.backoff = consumer, holder, wants, backoff
+        self.consumer, self.holder, self.filter, self.backoff = consumer, holder, filter_, backoff
         self.breaker = Breaker()
         self.backlog = Backlog(most_waiting)
         self.missing: set[Version] = set()
@@ -233,7 +239,7 @@ def choose(
         due, page, search_end = _probe(state, due, page, others)
     elif state.backlog.is_full:
         page = _passable(state, page, others)
-    waiting, new = state.backlog.waiting, state.wants.of(page.messages)
+    waiting, new = state.backlog.waiting, state.filter.of(page.messages)
     tries: Sequence[Row] = new
     queued: Sequence[MessageRow] = ()
     given_up: Sequence[LetterRow] = ()
@@ -309,7 +315,7 @@ def _best(state: DeliveryState, due: Sequence[LetterRow]) -> tuple[LetterRow | N
 def first_free(state: DeliveryState, page: MessagePage) -> int | None:
     """The index of the first message that is wanted and waits behind no letter."""
     waiting: Collection[Key] = state.backlog.waiting
-    free = next((row.position for row in state.wants.of(page.messages) if key_of(row) not in waiting), None)
+    free = next((row.position for row in state.filter.of(page.messages) if key_of(row) not in waiting), None)
     return next((index for index, row in enumerate(page.messages) if row.position == free), None)
 
 

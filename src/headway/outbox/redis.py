@@ -34,9 +34,9 @@ from headway.errors import DeliveryError, InputError, PermanentError, Unreachabl
 from headway.outbox.destination import (
     SOON,
     Backoff,
+    DeliveryPolicy,
     DeliveryReport,
-    Terms,
-    Wants,
+    MessageFilter,
     deliver_one,
     outward,
     several,
@@ -185,8 +185,8 @@ class RedisDestination(ABC):
         backoff: Backoff = SOON,
     ) -> None:
         self.name = name
-        self.wants = Wants(outward(kinds), several(events), tenant)
-        self.terms = Terms(begins, PAGE, backoff, PAGE)
+        self.filter = MessageFilter(outward(kinds), several(events), tenant)
+        self.policy = DeliveryPolicy(begins, PAGE, backoff, PAGE)
         self._place, self._source = Template(place), source
         self._server = RedisServer(server) if isinstance(server, str) else server
 

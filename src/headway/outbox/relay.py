@@ -73,12 +73,12 @@ class Relay(WatchingService):
         self._state = DeliveryState(
             destination.name,
             self._lease.holder,
-            destination.wants,
-            destination.terms.backoff,
+            destination.filter,
+            destination.policy.backoff,
             most_waiting=most_waiting,
         )
         self._delivery = Delivery(destination, self._state, self._store.now, self.tally)
-        self._page = page or destination.terms.page
+        self._page = page or destination.policy.page
         self._back_at: datetime | None = None
         self._forget()
 
@@ -126,8 +126,8 @@ class Relay(WatchingService):
         await self._hold(await self._store.now())
 
     def look(self, changes: Changes) -> None:
-        """Wake up for messages that the destination wants."""
-        takes = self.destination.wants.takes
+        """Wake up for messages that the destination accepts."""
+        takes = self.destination.filter.takes
         if any(takes(message.tenant, message.kind, message.name) for message in changes.messages):
             self.wake()
 
@@ -149,15 +149,15 @@ class Relay(WatchingService):
 
         What is not wanted is passed over, up to a bound. What an open transaction holds back waits, too.
         """
-        cursor, wants = await self._store.messages.consumer(self._state.consumer), self.destination.wants
+        cursor, accepted = await self._store.messages.consumer(self._state.consumer), self.destination.filter
         for limit in LOOKS:
             if cursor is None:
                 break
-            whose = wants.tenant if tenant is None else tenant
+            whose = accepted.tenant if tenant is None else tenant
             page = await self._store.messages.page(
-                MessageQuery(cursor, wants.kinds, whose, limit, early=True)
+                MessageQuery(cursor, accepted.kinds, whose, limit, early=True)
             )
-            waiting = wants.of(page.messages)
+            waiting = accepted.of(page.messages)
             if waiting:
                 return max(0.0, (await self._store.now() - waiting[0].at).total_seconds())
             cursor = None if page.complete else page.cursor
@@ -194,7 +194,7 @@ class Relay(WatchingService):
         """Learn how far the destination has come; False when the lease was lost."""
         cursor = await self._store.messages.consumer(self._state.consumer)
         if cursor is None:
-            first = self.destination.terms.begins == "first"
+            first = self.destination.policy.begins == "first"
             cursor = Cursor() if first else await self._store.messages.last()
             # Kept at once: a crash before the first message must not move the beginning.
             return await self._settle(self._state.settlement(cursor))
@@ -264,7 +264,7 @@ class Relay(WatchingService):
     async def _plan(self) -> DeliveryPlan:
         """Read the letters that are due and the next messages, and decide what to do with them."""
         state, is_probing = self._state, self._state.breaker.is_probing
-        limit = MOST_TO_CHOOSE_FROM if is_probing else self.destination.terms.at_once
+        limit = MOST_TO_CHOOSE_FROM if is_probing else self.destination.policy.at_once
         query = LetterQuery(destination=state.consumer, dead=False, due=True, limit=limit)
         due = await self._store.letters.page(query)
         if is_probing and not state.backlog.is_full and state.search_end is None:
@@ -301,8 +301,8 @@ class Relay(WatchingService):
         return await self._messages(cursor, min(self._page, FIRST_PAGE))
 
     async def _messages(self, after: Cursor, limit: int) -> MessagePage:
-        wants = self.destination.wants
-        query = MessageQuery(after=after, kinds=wants.kinds, tenant=wants.tenant, limit=limit)
+        accepted = self.destination.filter
+        query = MessageQuery(after=after, kinds=accepted.kinds, tenant=accepted.tenant, limit=limit)
         return await self._store.messages.page(query)
 
     async def _read_ahead(self, cursor: Cursor) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headway.outbox.destination import Wants
+from headway.outbox.destination import MessageFilter
 from headway.statechart import model
 from headway.statechart.chart import Chart, all_actions
 
 
-def untaken(charts: Iterable[Chart], wanted: Sequence[Wants]) -> list[str]:
+def untaken(charts: Iterable[Chart], wanted: Sequence[MessageFilter]) -> list[str]:
     """Each such message with its kind and its charts; those of live streams need no destination."""
     found: dict[tuple[str, str], list[str]] = {}
     for chart in charts:
@@ -22,7 +22,7 @@ def untaken(charts: Iterable[Chart], wanted: Sequence[Wants]) -> list[str]:
     ]
 
 
-def _is_taken(action: model.Publish, wanted: Sequence[Wants]) -> bool:
+def _is_taken(action: model.Publish, wanted: Sequence[MessageFilter]) -> bool:
     """Whether some destination takes it, for one tenant at least."""
     return action.kind == "live" or any(
         action.kind in each.kinds and each.takes_name(action.name) for each in wanted

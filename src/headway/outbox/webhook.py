@@ -22,7 +22,7 @@ from headway.codec import encode, verbatim
 from headway.engine.orders import CURRENT
 from headway.errors import BusyError, DeliveryError, PermanentError
 from headway.outbox.addresses import Resolve, is_public, resolve
-from headway.outbox.destination import Terms
+from headway.outbox.destination import DeliveryPolicy
 from headway.outbox.endpoint import Endpoint, signature_headers
 from headway.outbox.message import Message
 
@@ -54,8 +54,8 @@ class Webhook:
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = f"webhook:{quote(endpoint.tenant)}:{endpoint.id}"
-        self.wants = endpoint.wants
-        self.terms = Terms("now", AT_ONCE, endpoint.backoff, timeout=None)
+        self.filter = endpoint.filter
+        self.policy = DeliveryPolicy("now", AT_ONCE, endpoint.backoff, timeout=None)
         self.endpoint = endpoint
         self._monotonic = monotonic
         self._known: tuple[datetime, float] | None = None

@@ -96,7 +96,7 @@ class TracedDestination:
 
     def __init__(self, destination: Destination, tracing: Tracing) -> None:
         self.destination, self._tracing = destination, tracing
-        self.name, self.wants, self.terms = destination.name, destination.wants, destination.terms
+        self.name, self.filter, self.policy = destination.name, destination.filter, destination.policy
 
     async def deliver(self, message: Message) -> None:
         """Hand a message over, as the destination does."""

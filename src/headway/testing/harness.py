@@ -101,7 +101,7 @@ class Harness:
         """Open the database; destinations that are new get what is published from now on, as in a node."""
         await self.node.open()
         for relay in self.node.relays:
-            if relay.destination.terms.begins == "now":
+            if relay.destination.policy.begins == "now":
                 await relay.take_up()
 
     async def __aexit__(self, *_: object) -> None:

@@ -67,7 +67,7 @@ class LiveResources:
         if before is not None and before.value is not value:
             await _close(affinity, before)
 
-    async def let_go(self, affinity: Key) -> None:
+    async def release(self, affinity: Key) -> None:
         """Close the resource of an affinity, and release its lease."""
         resource = self._held.pop(affinity, None)
         if resource is not None:
@@ -76,7 +76,7 @@ class LiveResources:
 
     async def close(self) -> None:
         """Close all resources; without the database their leases expire by themselves."""
-        for failure in await asyncio.gather(*map(self.let_go, list(self._held)), return_exceptions=True):
+        for failure in await asyncio.gather(*map(self.release, list(self._held)), return_exceptions=True):
             if failure is not None:
                 LOG.warning("the lease of a live resource could not be released: %s", failure)
         await asyncio.gather(*self._closings)
@@ -125,7 +125,7 @@ class LiveResources:
     def _release_all(self, instance: Key) -> None:
         for affinity, resource in list(self._held.items()):
             if resource.instance == instance:
-                self._spawn(self.let_go(affinity))
+                self._spawn(self.release(affinity))
 
     def _drop(self, affinity: Key, resource: LiveResource) -> None:
         if self._held.get(affinity) is resource:

@@ -179,9 +179,9 @@ class Work:
         """
         await self._parts.resources.hold(self._affinity(), self._running.row, resource, close)
 
-    async def let_go(self) -> None:
+    async def release_resource(self) -> None:
         """Close the live resource of the work's affinity."""
-        await self._parts.resources.let_go(self._affinity())
+        await self._parts.resources.release(self._affinity())
 
     def _affinity(self) -> Key:
         row = self._running.row

@@ -97,6 +97,19 @@ class TestLimits:
                 taken.append(len(await store.work.claim(claim())))
         assert taken == [2, 0, 0, 1, 0, 1, 1, 1, 2, 0, 1]
 
+    async def test_a_rate_is_not_forgotten_when_another_is_used(self, place: Place) -> None:
+        """What expired rates leave behind is deleted; a rate without room, or of another tenant, stays."""
+        async with timed(place) as (store, clock):
+            limits: dict[str, Any] = {"rate_per": MINUTE, "rate": "api"}
+            await store.run(writing(work=[*many("a", 2, **limits), *many("b", 2, tenant="other", **limits)]))
+            assert sorted(ids(await store.work.claim(claim()))) == ["a001", "b001"]
+            await store.run(writing(work=many("c", 3, rate="mail", rate_per=MINUTE)))
+            clock.advance("59.999s")
+            assert ids(await store.work.claim(claim())) == ["c001"]
+            clock.advance("1ms")
+            assert sorted(ids(await store.work.claim(claim()))) == ["a002", "b002"]
+            assert not await store.work.claim(claim())
+
     async def test_work_that_is_handed_back_has_used_its_rate(self, place: Place) -> None:
         """What was handed out counts, whatever became of it."""
         async with timed(place) as (store, clock):
@@ -202,6 +215,14 @@ class TestLimits:
         assert ids(await store.work.claim(claim("w1", limit=2))) == ["a001", "a002"]
         await store.leases.release([("acme", "browser 1")], "w1")
         assert ids(await store.work.claim(claim("w2", limit=1))) == ["a003"]
+
+    @pytest.mark.mission("ENG-14")
+    async def test_affinity_is_to_a_name_of_the_same_tenant(self, store: Store) -> None:
+        """Who holds this name in another tenant, or another name, holds nothing up."""
+        await store.run(writing(work=[work(affinity="browser 1"), work("w2", affinity="browser 2")]))
+        for lease in (("other", "browser 1"), ("acme", "browser 3")):
+            await store.leases.hold([lease], "w1", HOUR)
+        assert sorted(ids(await store.work.claim(claim("w2")))) == ["w1", "w2"]
 
     async def test_affinity_ends_with_its_lease(self, place: Place) -> None:
         """A holder that is gone holds nothing up for longer than its lease."""

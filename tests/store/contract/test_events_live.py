@@ -10,7 +10,7 @@ import pytest
 from headway.codec import replace
 from headway.store.port import Store
 from headway.store.queries import EventQuery
-from headway.store.rows import PRUNED, Cursor, EventRow, LogRow, MessageRow
+from headway.store.rows import Cursor, EventRow, LogRow, MessageRow
 from headway.store.unit import Changes, Found, Reads
 from tests.store.contract.acts import Act, writing
 from tests.store.contract.place import (
@@ -164,10 +164,12 @@ class TestLiveMessages:
         told = [live("acme i1", "a"), live("acme i2", "b")]
         await store.run(writing(history=[line("acme i1", "A"), line("acme i2", "B")], messages=told))
         last, *_ = [each for each in await log_from(store, Cursor()) if said([each]) == "a"]
-        await store.run(writing(history=[line("acme i2", "C")]))
+        for place in ("acme i2", "other i1"):
+            await store.run(writing(history=[line(place, "C")], messages=[live(place, "c")]))
         assert await store.instances.prune(AT, 100) == 1
-        assert said(await log_from(store, Cursor())) == f"BbC{PRUNED}"
-        assert last.cursor <= await store.events.forgotten() < (await log_from(store, Cursor()))[-1].cursor
+        log = await log_from(store, Cursor())
+        assert said(log) == "BbCcCc" + THERE[0].chart
+        assert last.cursor <= await store.events.forgotten() < log[2].cursor
 
     async def test_one_who_follows_fifty_instances_misses_nothing(self, place: Place, store: Store) -> None:
         """While units of two stores commit at once, each line and message comes once, in its order."""

@@ -134,6 +134,20 @@ class TestKeys:
         assert await store.keys.prune_notes(AT + SECOND, 10) == 1
         assert await notes(store) == [lines[3], lines[2]]
 
+    @pytest.mark.mission("ENG-14")
+    async def test_another_key_stays_as_it_is(self, store: Store) -> None:
+        """Even one with the same secret: neither its secret, its use nor its notes change."""
+        other, theirs = key("k2"), key("k3", tenant="other")
+        for row in (KEY, other, theirs):
+            await store.keys.add(row, replace(NOTE, tenant=row.tenant, key=row.id))
+        foreign = [replace(NOTE, tenant="other"), replace(NOTE, key="k2", what="used")]
+        await store.keys.note(foreign, {})
+        assert await store.keys.change(replace(KEY, secret=NEW), replace(NOTE, what="rotated"), was=HASH)
+        await store.keys.note([replace(NOTE, what="used")], {"k1": AT})
+        assert [(await store.keys.find(row.id))[1] for row in (other, theirs)] == [other, theirs]
+        assert [note.what for note in await notes(store)] == ["used", "rotated", "made"]
+        assert [note.what for note in await notes(store, before=(AT, "used"))] == ["rotated", "made"]
+
     async def test_a_unit_adds_and_changes_keys(self, store: Store) -> None:
         """As the calls do."""
         added, changed = OneCommand(AddKey(KEY, NOTE)), replace(KEY, secret=NEW)

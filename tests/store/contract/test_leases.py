@@ -13,6 +13,7 @@ from tests.store.contract.acts import writing
 from tests.store.contract.clocks import MINUTE, minute
 from tests.store.contract.place import (
     ANY_TEXT,
+    LONG_AGO,
     NEVER,
     Place,
     work,
@@ -21,7 +22,7 @@ from tests.store.contract.place import (
 NAME = ("acme", "browser")
 HOUR = 3_600_000
 A_MINUTE = timedelta(minutes=1)
-BROWSER, SOMEONES = ("acme", "browser"), ("acme", "printer")
+BROWSER, SOMEONES, OVER = ("acme", "browser"), ("acme", "printer"), ("acme", "scanner")
 
 
 async def is_leased(store: Store, *ids: str) -> list[bool]:
@@ -118,7 +119,10 @@ class TestNodeNames:
         await first.open()
         assert await first.leases.take_name(ANY_TEXT, "old")
         rows = [work("a", worker="old", leased_until=NEVER), work("b", worker="other", leased_until=NEVER)]
-        await first.run(writing(work=rows))
+        lost = work("c", worker="old", leased_until=LONG_AGO)
+        await first.run(writing(work=[*rows, lost]))
+        await first.leases.hold([OVER], "old", -HOUR)  # it ended an hour ago
+        over = await first.leases.get(OVER)
         await first.leases.hold([BROWSER], "old", HOUR)
         await first.leases.hold([SOMEONES], "other", HOUR)
         await second.open()
@@ -127,6 +131,8 @@ class TestNodeNames:
         await first.close()
         assert await second.leases.take_name(ANY_TEXT, "new")
         assert await is_leased(second, "a", "b") == [False, True]
+        assert await second.work.page(WorkQuery("acme", ids=("c",))) == [lost]
+        assert await second.leases.get(OVER) == over
         assert (await second.leases.get(BROWSER)) is not None
         assert await second.leases.hold([BROWSER, SOMEONES], "new", HOUR) == [BROWSER]
         await second.close()

@@ -14,6 +14,7 @@ from headway.store.rows import Cursor, LetterRow
 from tests.store.contract.clocks import MINUTE, minute
 from tests.store.contract.place import (
     ANY_TEXT,
+    AT,
     LETTER,
     LONG_AGO,
     NEVER,
@@ -233,6 +234,46 @@ class TestLetters:
         assert positions(await store.letters.page(LetterQuery(dead=True))) == [7]
         left = 9 if act == "redrive" else 5
         assert len(await store.letters.page(LetterQuery())) == left
+
+    @pytest.mark.parametrize("act", ["redrive", "discard"])
+    async def test_letters_that_were_not_named_stay(self, store: Store, act: str) -> None:
+        """Not those of the same destination, nor those of the same message for another destination."""
+        letters = [letter(n, dead=True, destination=name) for n in (1, 2) for name in "ab"]
+        await keep(store, *letters)
+        assert await getattr(store.letters, act)(LetterQuery("a", ids=("m1",))) == 1
+        left = await store.letters.page(LetterQuery(dead=True))
+        assert left == letters[1:]
+        assert len(await store.letters.page(LetterQuery())) == (4 if act == "redrive" else 3)
+
+    @pytest.mark.parametrize(
+        ("wanted", "expected"),
+        [
+            ({}, ["a1", "b1", "a2", "c3", "a4"]),
+            ({"limit": 2}, ["c3", "a4"]),
+            ({"destination": "a", "after": 1}, ["a2", "a4"]),
+            ({"instance": "i2"}, ["a2"]),
+            ({"tenant": "other"}, ["c3"]),
+            ({"ids": ("m1", "m4")}, ["a1", "b1", "a4"]),
+            ({"destination": "a", "dead": True}, []),
+        ],
+        ids=str,
+    )
+    @pytest.mark.mission("ENG-14")
+    async def test_what_is_due_is_found_by_every_filter(
+        self, store: Store, wanted: dict[str, Any], expected: list[str]
+    ) -> None:
+        """For one destination or for all, the longest due in the order of their messages."""
+        rows = [
+            letter(1, due=AT),
+            letter(1, destination="b", due=AT),
+            letter(2, instance="i2", due=AT),
+            letter(3, destination="c", tenant="other", due=LONG_AGO),
+            letter(4, instance="i4", due=LONG_AGO),
+            letter(5, destination="c", instance="i5", due=NEVER),
+        ]
+        await keep(store, *rows)
+        found = await store.letters.page(LetterQuery(due=True, **wanted))
+        assert [f"{row.destination}{row.position}" for row in found] == expected
 
     async def test_letters_that_wait_are_deleted_only_when_that_is_asked_for(self, store: Store) -> None:
         """What stands behind them is tried next; dead ones and those of others stay."""

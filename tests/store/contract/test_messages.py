@@ -176,6 +176,19 @@ class TestConsumers:
         assert [letter.destination for letter in await store.letters.page(LetterQuery())] == ["another"]
         assert await store.messages.retire("never heard of")
 
+    @pytest.mark.mission("ENG-14")
+    async def test_the_lease_of_a_tenant_is_not_that_of_a_consumer(self, store: Store) -> None:
+        """A tenant that holds a lease of the same name neither keeps the consumer nor loses its lease."""
+        for lease in (LEASE, ("acme", CONSUMER), ("", "another")):
+            await store.leases.hold([lease], "me", HOUR)
+        assert await store.messages.settle(Settlement(CONSUMER, "me", Cursor(0, 1)))
+        await store.leases.hold([LEASE], "me", 0)
+        assert await store.messages.retire(CONSUMER)
+        assert await store.messages.consumer(CONSUMER) is None
+        assert await store.leases.get(LEASE) is None
+        for lease in (("acme", CONSUMER), ("", "another")):
+            assert await store.leases.get(lease) is not None
+
     @pytest.mark.parametrize(("holder", "milliseconds"), [("n2", HOUR), ("n1", 0), (None, HOUR)], ids=str)
     async def test_who_has_lost_the_lease_settles_nothing(
         self, store: Store, holder: str | None, milliseconds: int

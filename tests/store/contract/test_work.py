@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -14,7 +14,7 @@ from headway.store.port import Store
 from headway.store.queries import Claim, WorkQuery
 from headway.store.rows import Version, WorkRow, WorkVersion
 from tests.store.contract.acts import writing
-from tests.store.contract.clocks import MINUTE, Moment, minute
+from tests.store.contract.clocks import MINUTE, Moment, minute, timed
 from tests.store.contract.place import (
     ANY_TEXT,
     AT,
@@ -208,6 +208,26 @@ class TestWork:
         rows = await store.work.page(WorkQuery("acme", **wanted))
         assert ids(rows) == expected.split()
         assert all(row in WAITING for row in rows)
+
+    @pytest.mark.mission("ENG-14")
+    @pytest.mark.parametrize("due", [LONG_AGO, AT], ids=["due", "just due"])
+    async def test_one_id_in_two_tenants_is_two_items(self, place: Place, due: datetime) -> None:
+        """What is claimed, extended, kept and handed back for one tenant leaves the other's as it is."""
+        async with timed(place) as (store, clock):
+            later = clock.now() + SECOND if due == AT else due
+            theirs = work("a", tenant="other", due=later, handler="post")
+            await store.run(writing(work=[work("a", due=later), theirs]))
+            clock.advance("1s")
+            [mine] = await store.work.claim(claim(tenants=("acme",)))
+            assert mine.handler == "pay"
+            assert await store.work.checkpoint("w", ("acme", "a", 1), "1")
+            assert await store.work.extend("w", [("acme", "a", 1)]) == [("acme", "a")]
+            assert await store.work.page(WorkQuery("other")) == [theirs]
+            assert ids(await store.work.claim(claim("x", tenants=("other",), handlers=("post",)))) == ["a"]
+            assert await store.work.release("w", [("acme", "a", 1)]) == [("acme", "a")]
+            [held] = await store.work.page(WorkQuery("other"))
+            assert (held.worker, held.checkpoint) == ("x", None)
+            assert await store.work.next() == held.leased_until
 
     async def test_work_that_is_gone_cannot_be_claimed(self, store: Store) -> None:
         """Cancelled work disappears, and only that."""

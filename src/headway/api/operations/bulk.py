@@ -9,7 +9,7 @@ from headway.api.access import Caller, readable_by, readable_row
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
 from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
-from headway.api.operations.work import DryRun, Name, tell_workers
+from headway.api.operations.work import DryRun, Name, wake_workers
 from headway.api.parameters import Here, Who, needs
 from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
@@ -153,7 +153,7 @@ async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -
     if not body.dry_run:
         LOG.info("%s: %s of %d instances of %s", caller.actor.id, _action(body), result.done, caller.tenant)
         if _action(body) == "retry":
-            tell_workers(call)
+            wake_workers(call)
     return result
 
 

@@ -168,7 +168,7 @@ async def list_destinations(node: Here, caller: Who) -> Destinations:
     served = {
         relay.destination.name: relay
         for relay in node.relays
-        if relay.destination.wants.tenant in {None, caller.tenant}
+        if relay.destination.filter.tenant in {None, caller.tenant}
     }
     items = [
         DestinationShown(

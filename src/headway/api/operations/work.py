@@ -162,7 +162,7 @@ async def retry_work(work: WorkId, node: Here, caller: Who, call: HttpCall) -> W
     row = await _row(node, caller.tenant, work)
     once = None if call.keyed is None else call.keyed.part("retry")
     if await hasten(node.engine, [(row.tenant, row.id, row.attempt)], once):
-        tell_workers(call)
+        wake_workers(call)
         # Whoever was quick has it by now, or has even done it: that is what was asked for.
         return _work(next(iter(await _rows(node, caller.tenant, work)), row))
     row = await _row(node, caller.tenant, work)
@@ -203,7 +203,7 @@ async def list_workers(node: Here, caller: Who, call: HttpCall) -> WorkerSummari
     )
 
 
-def tell_workers(call: HttpCall) -> None:
+def wake_workers(call: HttpCall) -> None:
     """Have those of this process look for work now."""
     if call.node.worker is not None:
         call.node.worker.wake()

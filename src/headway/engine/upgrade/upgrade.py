@@ -27,7 +27,7 @@ from headway.statechart.upgrade.instance import UPGRADE, UpgradeRecord
 from headway.store.rows import HistoryRow, InstanceRow
 
 ATTEMPTS = 20
-MOST_TOLD = 20
+MOST_FAILURES = 20
 
 Change = Callable[[InstanceRow], Awaitable[bool]]
 Progress = Callable[[int], None]
@@ -40,7 +40,7 @@ class Upgraded(Scratch):
     done: int = 0
     passed: int = 0
     failed: int = 0
-    told: list[tuple[str, str]] = []
+    failures: list[tuple[str, str]] = []
 
     @property
     def ok(self) -> bool:
@@ -50,8 +50,8 @@ class Upgraded(Scratch):
     def fail(self, row: InstanceRow, why: str) -> None:
         """One could not be changed."""
         self.failed += 1
-        if len(self.told) < MOST_TOLD:
-            self.told.append((f"{row.tenant}/{row.id}", why))
+        if len(self.failures) < MOST_FAILURES:
+            self.failures.append((f"{row.tenant}/{row.id}", why))
 
 
 async def upgrade(

@@ -65,7 +65,7 @@ def handlers_for(perform: str, carried_every: float = MINUTE) -> Handlers:
         if not isinstance(outcome, Fail):
             return {"result": outcome}
         if outcome.code not in TRANSIENT:
-            await work.let_go()
+            await work.release_resource()
         return outcome
 
     return handlers

@@ -321,4 +321,4 @@ class Deploy:
 def _short(done: Upgraded | Rehearsal) -> str:
     if isinstance(done, Rehearsal):
         return ", ".join(f"{tally.count} {kind}" for kind, tally in sorted(done.fitness.items()))
-    return f"{done.done} done, {done.passed} passed, {done.failed} failed {done.told or ''}"
+    return f"{done.done} done, {done.passed} passed, {done.failed} failed {done.failures or ''}"

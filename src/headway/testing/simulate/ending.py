@@ -138,7 +138,7 @@ class Ending:
         wanted = [
             message
             for message in self._world.auditor.messages
-            if book.wants.takes(message.tenant, message.kind, message.name)
+            if book.filter.takes(message.tenant, message.kind, message.name)
         ]
         ids = self._matched(book, wanted)
         dead = {

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from headway.codec import encode
 from headway.errors import BusyError, DeliveryError, PermanentError
-from headway.outbox.destination import Backoff, Destination, Terms, Wants
+from headway.outbox.destination import Backoff, DeliveryPolicy, Destination, MessageFilter
 from headway.outbox.message import Message
 from headway.store.rows import MessageRow
 from headway.testing.simulate.witness import Trace
 
 KINDS = {"news": ("topic", "live", "log"), "hooks": ("webhook",)}
-TERMS = Terms("first", 4, Backoff.after(*[0.3, 0.6, 1, 2, 4, 8]))
+POLICY = DeliveryPolicy("first", 4, Backoff.after(*[0.3, 0.6, 1, 2, 4, 8]))
 POISON = 0.01
 
 
@@ -46,7 +46,7 @@ class Book:
     """What a destination was given: by id what it said, when it was taken first, and what was denied."""
 
     def __init__(self, destination: Destination, violated: Callable[[str], None]) -> None:
-        self.name, self.wants = destination.name, destination.wants
+        self.name, self.filter = destination.name, destination.filter
         self.contents: dict[str, Content] = {}
         self.taken: list[str] = []
         self.denied: set[str] = set()
@@ -90,8 +90,8 @@ class Receiver:
     def __init__(self, name: str, mood: Mood, trace: Trace) -> None:
         self._trace = trace
         self.name = f"receiver:{name}"
-        self.wants = Wants(KINDS[name])
-        self.terms = TERMS
+        self.filter = MessageFilter(KINDS[name])
+        self.policy = POLICY
         self._mood = mood
         self.book: Book | None = None
 
@@ -120,7 +120,7 @@ class Recorded:
     """A destination that keeps a book."""
 
     def __init__(self, inner: Destination, book: Book) -> None:
-        self.name, self.wants, self.terms = inner.name, inner.wants, inner.terms
+        self.name, self.filter, self.policy = inner.name, inner.filter, inner.policy
         self._inner, self._book = inner, book
         if isinstance(inner, Receiver):
             inner.book = book
@@ -134,7 +134,7 @@ class Recorded:
             self._book.denied.add(message.id)
             raise
         except Exception:
-            if message.attempt > len(self.terms.backoff.waits):
+            if message.attempt > len(self.policy.backoff.waits):
                 self._book.denied.add(message.id)
             raise
         self._book.took(message)

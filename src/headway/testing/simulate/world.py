@@ -287,7 +287,7 @@ class World:
                 f"message {row.id} for {book.name}"
                 for row in tables.messages
                 if (cursor is None or row.cursor > cursor)
-                and book.wants.takes(row.tenant, row.kind, row.name)
+                and book.filter.takes(row.tenant, row.kind, row.name)
             ]
         return waits
 
