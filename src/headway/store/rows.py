@@ -69,8 +69,11 @@ class StateCount(Plain):
     oldest: datetime | None = None
 
 
-PRUNED = "instances.pruned"
-"""The name of the live message that tells how many instances were pruned; it is of no instance."""
+PRUNED = "pruned"
+"""The kind of a message in the log that tells how many instances of a chart, its name, were pruned.
+
+It is of no instance, and no destination takes it.
+"""
 
 
 class HistoryRow(Plain):
@@ -266,24 +269,25 @@ class MessageRow(Plain):
 
 
 class Pruned(Plain):
-    """What the live message `PRUNED` carries: how many instances in which final states are gone."""
+    """What a message of the kind `PRUNED` carries: how many instances in which final states are gone."""
 
-    chart: str
     version: int
     states: str
     count: int
 
 
-def pruned_message(tenant: str, pruned: Pruned, message_id: str, at: datetime) -> MessageRow:
-    """The live message that tells of pruned instances."""
-    data = encode(pruned).decode()
-    return MessageRow(tenant=tenant, id=message_id, instance="", kind="live", name=PRUNED, data=data, at=at)
+def pruned_message(group: tuple[str, str, int, str], count: int, message_id: str, at: datetime) -> MessageRow:
+    """The message that tells of pruned instances, by their tenant, chart, version and final states."""
+    tenant, chart, version, states = group
+    data = encode(Pruned(version, states, count)).decode()
+    return MessageRow(tenant=tenant, id=message_id, instance="", kind=PRUNED, name=chart, data=data, at=at)
 
 
 class LiveRow(Plain):
     """A live message in the log of events, with its instance's chart, owner and parent.
 
-    It comes after the lines of its step. One of no instance (`PRUNED`) tells of instances that are gone.
+    It comes after the lines of its step. One of the kind `PRUNED` is of no instance: it says how many are
+    gone.
     """
 
     message: MessageRow

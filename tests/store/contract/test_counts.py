@@ -78,9 +78,9 @@ def _keep(kept: Totals, event: EventRow | LiveRow, versions: dict[str, int]) -> 
             kept[event.chart, versions.get(line.instance, 1), line.before] -= 1
         kept[event.chart, line.version, line.after] += 1
         versions[line.instance] = line.version
-    elif event.message.name == PRUNED:
+    elif event.message.kind == PRUNED:
         gone = decode(Pruned, event.message.data or "")
-        kept[gone.chart, gone.version, gone.states] -= gone.count
+        kept[event.chart, gone.version, gone.states] -= gone.count
 
 
 @pytest.mark.mission("CON-TELL", "ENG-14", "ENG-17")
@@ -101,6 +101,19 @@ class TestCounts:
             StateCount("expense", 1, "paid", ended=True, count=1),
         }
         assert totals(counts) == await grouped(store) == await read_on(store, counts)
+
+    async def test_who_is_longest_in_its_states_is_found_without_counting(self, store: Store) -> None:
+        """For each set of leaf states of living instances: what counts say, too."""
+        for n, chart in enumerate("abcab"):
+            await store.run(begun(f"i{n}", chart=chart, since=AT + n * SECOND))
+        await store.run(moved("i0"))
+        await store.run(moved("i1", by=3))
+        await store.run(moved("i2", by=0, version=2))
+        counts = await store.instances.counts("acme")
+        expected = {replace(each, count=1) for each in counts.items if not each.ended}
+        assert len(expected) == 4
+        assert {*await store.instances.oldest("acme")} == expected
+        assert not await store.instances.oldest("other")
 
     async def test_a_tenant_without_instances_has_no_counts(self, store: Store) -> None:
         """Others are not counted; the cursor is where the tenant's first instance will be seen."""
@@ -123,7 +136,7 @@ class TestCounts:
             assert await read_on(store, counts, tenant) == await grouped(store, tenant) == {}
             page = await store.events.page(EventQuery(after=counts.cursor, tenant=tenant))
             assert {event.chart for event in page.events} == {"expense"}
-            assert {event.message.name for event in page.events if isinstance(event, LiveRow)} == {PRUNED}
+            assert {event.message.kind for event in page.events if isinstance(event, LiveRow)} == {PRUNED}
         for chart, owner in (("expense", None), ("other", None), (None, "ann")):
             page = await store.events.page(EventQuery(before["acme"].cursor, chart=chart, owner=owner))
             assert bool(page.events) is (chart == "expense")

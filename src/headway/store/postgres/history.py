@@ -29,12 +29,12 @@ OWN = (
     " WHERE tenant = told.tenant AND id = told.instance{or_none} OFFSET 0) AS own"
 )
 OF_INSTANCE = OWN.format(or_none="")
-# A message that is of no instance says of which chart it is.
+# A message that tells of pruned instances has the name of their chart.
 OF_MESSAGE = OWN.format(
-    or_none=" UNION ALL SELECT told.tenant, '', told.data::jsonb ->> 'chart', NULL, NULL"
-    " WHERE told.instance = ''"
+    or_none=" UNION ALL SELECT told.tenant, '', told.name, NULL, NULL WHERE told.kind = 'pruned'"
 )
-IS_LIVE = "kind = 'live'"
+IS_LIVE = "kind IN ('live', 'pruned')"
+"""What is in the log, as the condition of its indexes."""
 WINDOW = 1_000
 """So many lines and messages are looked at for those that fit a query."""
 FIRST = "ORDER BY stamp, position LIMIT"

@@ -9,7 +9,7 @@ from typing import Any
 from headway.store.port import Owned
 from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase
-from headway.store.postgres.history import FORGET
+from headway.store.postgres.history import FORGET, IS_LIVE
 from headway.store.postgres.tables import INSTANCE, Where
 from headway.store.queries import Counts, InstanceQuery
 from headway.store.rows import AFTER_LINES, PRUNED, Cursor, InstanceRow, Key, StateCount
@@ -98,8 +98,8 @@ WITH RECURSIVE kind AS (
 ), told AS (
     INSERT INTO outbox (stamp, tenant, id, instance, kind, name, data, at)
     SELECT greatest(pg_current_xact_id()::text::bigint, max(stamp)), tenant,
-        format('{PRUNED}:%s:%s:%s:%s', pg_current_xact_id(), chart, version, states), '', 'live', '{PRUNED}',
-        jsonb_build_object('chart', chart, 'version', version, 'states', states, 'count', count(*))::text,
+        format('{PRUNED}:%s:%s:%s:%s', pg_current_xact_id(), chart, version, states), '', '{PRUNED}', chart,
+        jsonb_build_object('version', version, 'states', states, 'count', count(*))::text,
         coalesce($4::timestamptz, statement_timestamp())
     FROM gone GROUP BY tenant, chart, version, states
 )
@@ -127,10 +127,10 @@ WITH horizon AS MATERIALIZED (
         ORDER BY position DESC LIMIT 1
     ) AS earlier ON true
 ), pruned AS MATERIALIZED (
-    SELECT data::jsonb AS data FROM (
-        SELECT tenant, instance, data FROM outbox WHERE kind = 'live' AND stamp >= (SELECT stamp FROM horizon)
-        ORDER BY stamp, position LIMIT {THE_LAST}
-    ) AS message WHERE tenant = $1 AND instance = ''
+    SELECT name AS chart, data::jsonb AS data FROM (
+        SELECT tenant, kind, name, data FROM outbox
+        WHERE {IS_LIVE} AND stamp >= (SELECT stamp FROM horizon) ORDER BY stamp, position LIMIT {THE_LAST}
+    ) AS message WHERE tenant = $1 AND kind = '{PRUNED}'
 ), counted AS (
     SELECT chart, version, states, false AS ended, count(*) AS number, min(since) AS oldest
     FROM instance WHERE tenant = $1 AND NOT ended GROUP BY chart, version, states
@@ -140,7 +140,7 @@ WITH horizon AS MATERIALIZED (
     FROM moved GROUP BY chart, version, states, ended
     UNION ALL SELECT chart, version_then, states_then, false, count(*), min(since_then)
     FROM moved WHERE states_then IS NOT NULL GROUP BY chart, version_then, states_then
-    UNION ALL SELECT data ->> 'chart', (data ->> 'version')::bigint, data ->> 'states', true,
+    UNION ALL SELECT chart, (data ->> 'version')::bigint, data ->> 'states', true,
         (data ->> 'count')::bigint, NULL FROM pruned
 ), summed AS (
     SELECT chart, version, states, ended, sum(number)::bigint AS number, min(oldest) AS oldest
@@ -148,6 +148,22 @@ WITH horizon AS MATERIALIZED (
 )
 SELECT (SELECT stamp FROM horizon) AS horizon, summed.*
 FROM (SELECT 1) AS once LEFT JOIN summed ON number > 0
+"""
+
+
+OLDEST = """
+WITH RECURSIVE place AS (
+    (SELECT chart, version, states, since FROM instance WHERE tenant = $1 AND NOT ended
+    ORDER BY tenant, chart, states, version, since LIMIT 1)
+    UNION ALL
+    SELECT next.* FROM place CROSS JOIN LATERAL (
+        SELECT chart, version, states, since FROM instance
+        WHERE tenant = $1 AND NOT ended
+        AND (chart, states, version) > (place.chart, place.states, place.version)
+        ORDER BY tenant, chart, states, version, since LIMIT 1
+    ) AS next
+)
+SELECT chart, version, states, false, 1, since FROM place
 """
 
 
@@ -183,6 +199,10 @@ class PostgresInstances:
         """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
         found = await self._database.fetch(OWNED[table], *after, limit)
         return [((tenant, name), (tenant, instance)) for tenant, name, instance in found]
+
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first."""
+        return [StateCount(*group) for group in await self._database.fetch(OLDEST, tenant)]
 
     async def counts(self, tenant: str) -> Counts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""

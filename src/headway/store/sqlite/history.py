@@ -20,7 +20,6 @@ from headway.store.rows import (
     Key,
     LiveRow,
     LogRow,
-    Pruned,
     pruned_message,
 )
 from headway.store.sqlite.connection import Connection
@@ -55,8 +54,10 @@ FILTERS = {
 }
 READABLE = "({chart} NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
 OF_INSTANCE = "own.chart"
-OF_MESSAGE = "CASE told.instance WHEN '' THEN json_extract(told.data, '$.chart') ELSE own.chart END"
-"""The chart of a message: one that is of no instance says which it is of."""
+OF_MESSAGE = "CASE told.kind WHEN 'pruned' THEN told.name ELSE own.chart END"
+"""The chart of a message: one that tells of pruned instances has the name of their chart."""
+IS_LIVE = "kind IN ('live', 'pruned')"
+"""What is in the log, as the condition of its indexes."""
 TENANT = "told.tenant = :tenant"
 ALL_OF_A_TENANT = "+told.tenant = :tenant"
 """Not by the index of instances, which would sort all that the tenant ever had."""
@@ -71,13 +72,11 @@ MESSAGES = (
     f"SELECT {OF_MESSAGE}, own.owner, own.parent,"
     f" told.line, {', '.join(f'told.{column}' for column in MESSAGE.columns)}"
     " FROM outbox AS told LEFT JOIN instance AS own ON own.tenant = told.tenant AND own.id = told.instance"
-    " WHERE told.kind = 'live' AND (own.id IS NOT NULL OR told.instance = '')"
+    f" WHERE told.{IS_LIVE} AND (own.id IS NOT NULL OR told.kind = 'pruned')"
     " AND told.position > :after_message AND told.position <= :last_message"
     " {filters} ORDER BY told.position LIMIT :limit"
 )
-FIRST_MESSAGE = (
-    "SELECT position FROM outbox WHERE kind = 'live' AND line >= ? ORDER BY line, position LIMIT 1"
-)
+FIRST_MESSAGE = f"SELECT position FROM outbox WHERE {IS_LIVE} AND line >= ? ORDER BY line, position LIMIT 1"
 WINDOW_OF_LINES = "SELECT position FROM history WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 WINDOW_OF_MESSAGES = "SELECT line, position FROM outbox WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 cursor_of = attrgetter("cursor")
@@ -100,7 +99,7 @@ FORGET_LINES = forgetting(
 )
 # They stay, but without their instance nobody knows whose they are.
 FORGET_LIVE = forgetting(
-    "SELECT line, position FROM outbox WHERE kind = 'live' AND tenant = ? AND instance = ?"
+    f"SELECT line, position FROM outbox WHERE {IS_LIVE} AND tenant = ? AND instance = ?"
     " ORDER BY position DESC LIMIT 1"
 )
 
@@ -131,10 +130,9 @@ class SqliteHistory:
 
 def tell_of_pruned(connection: Connection, pruned: Mapping[Group, int], now: datetime) -> None:
     """Put into the log how many instances of each group are gone; belongs in their transaction."""
-    for (tenant, chart, version, states), count in pruned.items():
+    for group, count in pruned.items():
         last = last_event(connection)
-        told = Pruned(chart, version, states, count)
-        message = pruned_message(tenant, told, f"{PRUNED}:{last.message + 1}", now)
+        message = pruned_message(group, count, f"{PRUNED}:{last.message + 1}", now)
         connection.write(MESSAGE.insert, [[*MESSAGE.values(message), last.position]])
 
 

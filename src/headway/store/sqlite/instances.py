@@ -58,6 +58,11 @@ COUNT_ENDED = """
 SELECT chart, version, states, 1, count(*), NULL FROM instance INDEXED BY instance_ended_by_states
 WHERE tenant = ? AND ended = 1 GROUP BY chart, states, version
 """
+NEXT_OLDEST = """
+SELECT chart, states, version, since FROM instance
+WHERE tenant = ? AND ended = 0 AND (chart, states, version) > (?, ?, ?)
+ORDER BY chart, states, version, since LIMIT 1
+"""
 PRUNE_INSTANCE = "DELETE FROM instance WHERE tenant = ? AND id = ?"
 ALL_OF_AN_INSTANCE = (*ASKS_OF_INSTANCE_GONE, PRUNE_INSTANCE)
 
@@ -95,6 +100,10 @@ class SqliteInstances:
         """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
         found = await self._database.fetch(OWNED[table], (*after, limit))
         return [((tenant, name), (tenant, instance)) for tenant, name, instance in found]
+
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first."""
+        return await self._database.read_at_once(lambda seen: read_oldest(seen, tenant))
 
     async def counts(self, tenant: str) -> Counts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
@@ -137,6 +146,17 @@ def read_counts(connection: Connection, tenant: str) -> Counts:
         for chart, version, states, ended, count, oldest in found
     ]
     return Counts(items, last_event(connection))
+
+
+def read_oldest(connection: Connection, tenant: str) -> list[StateCount]:
+    """One of each set of leaf states, from one set to the next."""
+    found: list[StateCount] = []
+    place: tuple[str, str, int] = ("", "", 0)
+    while rows := connection.fetch(NEXT_OLDEST, (tenant, *place)):
+        [(chart, states, version, since)] = rows
+        place = (chart, states, version)
+        found.append(StateCount(chart, version, states, ended=False, count=1, oldest=from_time(since)))
+    return found
 
 
 def prune_ended(

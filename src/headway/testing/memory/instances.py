@@ -9,7 +9,7 @@ from datetime import datetime
 from headway.codec import replace
 from headway.store.port import Owned
 from headway.store.queries import Counts, InstanceQuery
-from headway.store.rows import Cursor, InstanceRow, Key, Pruned, StateCount, pruned_message
+from headway.store.rows import Cursor, InstanceRow, Key, StateCount, pruned_message
 from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Commands, JobRunner, Tables
 
@@ -57,13 +57,18 @@ class MemoryInstances:
 
         def prune(tables: Tables, now: datetime) -> int:
             pruned = _prune(tables, before, limit, chart)
-            for (tenant, name, version, states), count in pruned.items():
+            for group, count in pruned.items():
                 place = tables.next_position()
-                message = pruned_message(tenant, Pruned(name, version, states, count), str(place), now)
+                message = pruned_message(group, count, str(place), now)
                 tables.messages.append(replace(message, position=place))
             return pruned.total()
 
         return await self._call(prune, writes=True)
+
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first."""
+        counts = await self.counts(tenant)
+        return [replace(each, count=1) for each in counts.items if not each.ended]
 
     async def counts(self, tenant: str) -> Counts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""

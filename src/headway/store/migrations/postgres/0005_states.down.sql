@@ -1,3 +1,9 @@
+DELETE FROM outbox WHERE kind = 'pruned';
+DROP INDEX outbox_live;
+DROP INDEX outbox_live_by_instance;
+CREATE INDEX outbox_live ON outbox (stamp, position) WHERE kind = 'live';
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance, stamp, position)
+    WHERE kind = 'live' AND instance IS NOT NULL;
 DROP TYPE history_given;
 CREATE TYPE history_given AS (
     tenant text, instance text, seq bigint, "row" bigint, at timestamptz, event text, transition text, before text,

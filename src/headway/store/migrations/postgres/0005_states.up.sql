@@ -36,3 +36,10 @@ CREATE TYPE history_given AS (
     after text, actor text, reason text, attempt bigint, data text, version bigint, note text, since timestamptz,
     hash text
 );
+
+-- The log of events also says how many instances were pruned: messages of the kind `pruned`, of no instance.
+DROP INDEX outbox_live;
+DROP INDEX outbox_live_by_instance;
+CREATE INDEX outbox_live ON outbox (stamp, position) WHERE kind IN ('live', 'pruned');
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance, stamp, position)
+    WHERE kind IN ('live', 'pruned') AND instance IS NOT NULL;

@@ -26,3 +26,9 @@ CREATE INDEX instance_ended_by_states ON instance (tenant, chart, states, versio
 
 -- When the states before a line were reached, if it left them; what is stored already does not say.
 ALTER TABLE history ADD COLUMN since INTEGER;
+
+-- The log of events also says how many instances were pruned: messages of the kind `pruned`, of no instance.
+DROP INDEX outbox_live;
+DROP INDEX outbox_live_by_instance;
+CREATE INDEX outbox_live ON outbox (line) WHERE kind IN ('live', 'pruned');
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance) WHERE kind IN ('live', 'pruned');
