@@ -18,7 +18,8 @@ async def numbers(service: Service, **filters: str) -> dict[str, Any]:
     """The answer of the route."""
     answer = await service.client.get("/v1/counts", params=filters)
     assert answer.status_code == 200, answer.text
-    return answer.json()
+    found: dict[str, Any] = answer.json()
+    return found
 
 
 def now(counts: dict[str, Any]) -> dict[str, int]:
@@ -53,9 +54,8 @@ async def test_counts_are_by_leaf_state_and_transition(service: Service) -> None
         ["review"],
         {"1m": 1, "1h": 1, "24h": 1},
     )
-    assert await service.client.get("/v1/counts", params={"version": 2})
     assert (await numbers(service, chart="Expense", version="2"))["items"] == []
-    assert (await service.client.get("/v1/counts", params={"chart": "None"})).status_code == 404
+    assert (await numbers(service, chart="None"))["items"] == []
 
 
 async def test_events_after_the_id_of_counts_are_not_in_them(service: Service) -> None:

@@ -1,4 +1,4 @@
-"""Counts on PostgreSQL, where the log can be read only up to the oldest transaction under way."""
+"""StateCounts on PostgreSQL, where the log can be read only up to the oldest transaction under way."""
 
 import asyncio
 from collections.abc import Iterator

@@ -8,12 +8,11 @@ from datetime import datetime
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BeforeValidator, Field
 
 from headway.api.access import readable_by
 from headway.api.bodies import ResponseBody
 from headway.api.instances import Time
-from headway.api.parameters import Cipher, Here, Who, needs, whole_number
+from headway.api.parameters import Cipher, Here, OneVersion, Who, needs
 from headway.api.route import Router
 from headway.clock import time_text
 from headway.codec import Meta
@@ -22,13 +21,7 @@ from headway.engine.tally import Group, Tally
 
 router = Router(prefix="/v1/counts", tags=["counts"], dependencies=[needs("read")])
 
-MOST_VERSION = 2**53
 Name = Annotated[str | None, Query(description="Of this chart only.", min_length=1, max_length=400)]
-Version = Annotated[
-    Annotated[int, Field(ge=1, le=MOST_VERSION)] | None,
-    BeforeValidator(whole_number, json_schema_input_type=Annotated[int, Field(ge=1, le=MOST_VERSION)]),
-    Query(description="Of this version only."),
-]
 ByWindow = Annotated[dict[str, int], Meta(description="How many in the last minute, hour and day.")]
 
 
@@ -77,14 +70,12 @@ class InstanceCounts(ResponseBody):
 
 @router.get("", operation_id="get_counts")
 async def get_counts(
-    node: Here, caller: Who, cipher: Cipher, *, chart: Name = None, version: Version = None
+    node: Here, caller: Who, cipher: Cipher, *, chart: Name = None, version: OneVersion = None
 ) -> InstanceCounts:
     """How many instances are in which leaf states, since when, and how they flow.
 
     Charts of which the caller may read only their own instances are left out.
     """
-    if chart is not None:
-        node.engine.charts.newest(chart)
     readable = await readable_by(node.engine, caller)
     closed = () if readable is None else readable.closed
     tally = await node.tallies.of(caller.tenant)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
-from math import ceil, log2
+from math import ceil, exp2, log2
 from typing import NamedTuple
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -73,5 +73,5 @@ def percentile(counted: Counter[int], share: float) -> float | None:
     for bucket in sorted(counted):
         seen += counted[bucket]
         if seen >= rank:
-            return SHORTEST * 2.0 ** ((bucket - 0.5) / PER_DOUBLING)
+            return SHORTEST * exp2((bucket - 0.5) / PER_DOUBLING)
     return None

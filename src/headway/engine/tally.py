@@ -20,7 +20,7 @@ from headway.engine.service import Service
 from headway.engine.tail import Follower, Tail
 from headway.errors import InputError, StoreError, StoreUnavailableError
 from headway.statechart.upgrade.instance import UNDO, UPGRADE
-from headway.store.queries import Counts
+from headway.store.queries import StateCounts
 from headway.store.rows import PRUNED, Cursor, EventRow, LogRow, Pruned
 
 MOST_WAITING = 10_000
@@ -73,7 +73,7 @@ class Tally:
         """Groups whose numbers have changed since somebody has emptied this set."""
         self._flowed = Cursor()
 
-    def begin(self, counts: Counts) -> None:
+    def begin(self, counts: StateCounts) -> None:
         """Start from counts; what has flowed since before stays known, and is not counted twice."""
         now = Counter({Group(each.chart, each.version, each.states): each.count for each in counts.items})
         self.changed |= {group for group in {*now, *self.now} if now[group] != self.now[group]}

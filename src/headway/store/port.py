@@ -12,7 +12,6 @@ from typing import Literal, Protocol
 from headway.store.queries import (
     AskQuery,
     Claim,
-    Counts,
     EventPage,
     EventQuery,
     InstanceQuery,
@@ -23,6 +22,7 @@ from headway.store.queries import (
     MessagePage,
     MessageQuery,
     Settlement,
+    StateCounts,
     TimerQuery,
     WorkQuery,
 )
@@ -80,7 +80,7 @@ class InstanceStore(Protocol):
         Its cost is that of the number of these sets, however many instances there are.
         """
 
-    async def counts(self, tenant: str) -> Counts:
+    async def counts(self, tenant: str) -> StateCounts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
 
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:

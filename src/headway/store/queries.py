@@ -35,8 +35,8 @@ class InstanceQuery(Value):
     limit: int = 100
 
 
-class Counts(Value):
-    """Counts of instances, all true at the cursor: a reader that goes on from there keeps them right."""
+class StateCounts(Value):
+    """StateCounts of instances, all true at the cursor: a reader that goes on from there keeps them right."""
 
     items: Sequence[StateCount]
     cursor: Cursor

@@ -1,4 +1,4 @@
-"""Counts of instances by leaf states, and the log from which a reader keeps them right."""
+"""StateCounts of instances by leaf states, and the log from which a reader keeps them right."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from headway.codec import decode, replace
 from headway.store.port import Store
-from headway.store.queries import Counts, EventQuery, InstanceQuery
+from headway.store.queries import EventQuery, InstanceQuery, StateCounts
 from headway.store.rows import PRUNED, EventRow, LiveRow, Pruned, StateCount
 from headway.store.unit import Changes, Found, Reads
 from tests.store.contract.acts import Act, writing
@@ -54,13 +54,13 @@ async def grouped(store: Store, tenant: str = "acme") -> Totals:
     return Counter((row.chart, row.version, row.states) for row in rows)
 
 
-def totals(counts: Counts) -> Totals:
-    """Counts as a mapping."""
+def totals(counts: StateCounts) -> Totals:
+    """StateCounts as a mapping."""
     return Counter({(each.chart, each.version, each.states): each.count for each in counts.items})
 
 
-async def read_on(store: Store, counts: Counts, tenant: str = "acme") -> Totals:
-    """Counts kept right from the log alone, from where they are true to its end."""
+async def read_on(store: Store, counts: StateCounts, tenant: str = "acme") -> Totals:
+    """StateCounts kept right from the log alone, from where they are true to its end."""
     kept, cursor, complete = totals(counts), counts.cursor, False
     versions: dict[str, int] = {}
     while not complete:
@@ -85,7 +85,7 @@ def _keep(kept: Totals, event: EventRow | LiveRow, versions: dict[str, int]) -> 
 
 @pytest.mark.mission("CON-TELL", "ENG-14", "ENG-17")
 class TestCounts:
-    """Counts say how many instances are in which leaf states, and where in the log that is so."""
+    """StateCounts say how many instances are in which leaf states, and where in the log that is so."""
 
     async def test_instances_are_counted_by_chart_version_and_leaf_states(self, store: Store) -> None:
         """Living ones with when the first of them got there, ended ones as long as they are kept."""

@@ -11,7 +11,7 @@ from headway.store.postgres.connection import Connection
 from headway.store.postgres.database import Commands, PostgresDatabase
 from headway.store.postgres.history import FORGET, IS_LIVE
 from headway.store.postgres.tables import INSTANCE, Where
-from headway.store.queries import Counts, InstanceQuery
+from headway.store.queries import InstanceQuery, StateCounts
 from headway.store.rows import AFTER_LINES, PRUNED, Cursor, InstanceRow, Key, StateCount
 from headway.store.unit import LookUpInstances
 
@@ -204,11 +204,11 @@ class PostgresInstances:
         """For each version and set of leaf states of living instances one that got there first."""
         return [StateCount(*group) for group in await self._database.fetch(OLDEST, tenant)]
 
-    async def counts(self, tenant: str) -> Counts:
+    async def counts(self, tenant: str) -> StateCounts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
         found = await self._database.fetch(COUNTS, tenant)
         items = [StateCount(*group) for _, *group in found if group[0] is not None]
-        return Counts(items, Cursor(found[0][0]))
+        return StateCounts(items, Cursor(found[0][0]))
 
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
         """Delete instances that ended before a time, with their history and asks; returns how many."""

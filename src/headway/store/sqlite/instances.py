@@ -8,7 +8,7 @@ from datetime import datetime
 from functools import partial
 
 from headway.store.port import Owned
-from headway.store.queries import Counts, InstanceQuery
+from headway.store.queries import InstanceQuery, StateCounts
 from headway.store.rows import InstanceRow, Key, StateCount
 from headway.store.sqlite.asks import ASKS_OF_INSTANCE_GONE
 from headway.store.sqlite.connection import Connection
@@ -105,7 +105,7 @@ class SqliteInstances:
         """For each version and set of leaf states of living instances one that got there first."""
         return await self._database.read_at_once(lambda seen: read_oldest(seen, tenant))
 
-    async def counts(self, tenant: str) -> Counts:
+    async def counts(self, tenant: str) -> StateCounts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
         return await self._database.read_at_once(lambda seen: read_counts(seen, tenant))
 
@@ -138,14 +138,14 @@ def page(query: InstanceQuery) -> str:
     return f"{INSTANCE.select} WHERE {' AND '.join(terms)} ORDER BY no LIMIT :limit"
 
 
-def read_counts(connection: Connection, tenant: str) -> Counts:
+def read_counts(connection: Connection, tenant: str) -> StateCounts:
     """The counts of a tenant; belongs in a snapshot."""
     found = [*connection.fetch(COUNT_LIVING, (tenant,)), *connection.fetch(COUNT_ENDED, (tenant,))]
     items = [
         StateCount(chart, version, states, bool(ended), count, None if oldest is None else from_time(oldest))
         for chart, version, states, ended, count, oldest in found
     ]
-    return Counts(items, last_event(connection))
+    return StateCounts(items, last_event(connection))
 
 
 def read_oldest(connection: Connection, tenant: str) -> list[StateCount]:

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from headway.codec import replace
 from headway.store.port import Owned
-from headway.store.queries import Counts, InstanceQuery
+from headway.store.queries import InstanceQuery, StateCounts
 from headway.store.rows import Cursor, InstanceRow, Key, StateCount, pruned_message
 from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Commands, JobRunner, Tables
@@ -70,7 +70,7 @@ class MemoryInstances:
         counts = await self.counts(tenant)
         return [replace(each, count=1) for each in counts.items if not each.ended]
 
-    async def counts(self, tenant: str) -> Counts:
+    async def counts(self, tenant: str) -> StateCounts:
         """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
         return await self._call(lambda tables, _: _counts(tables, tenant))
 
@@ -108,7 +108,7 @@ def _owned(tables: Tables, table: Owned, after: Key, limit: int) -> list[tuple[K
     return [(key, (key[0], instance)) for key, instance in found]
 
 
-def _counts(tables: Tables, tenant: str) -> Counts:
+def _counts(tables: Tables, tenant: str) -> StateCounts:
     groups: dict[tuple[str, int, str, bool], list[datetime]] = {}
     for row in tables.instances.values():
         if row.tenant == tenant:
@@ -117,7 +117,7 @@ def _counts(tables: Tables, tenant: str) -> Counts:
         StateCount(chart, version, states, ended, len(since), None if ended else min(since))
         for (chart, version, states, ended), since in groups.items()
     ]
-    return Counts(items, Cursor(0, tables.position))
+    return StateCounts(items, Cursor(0, tables.position))
 
 
 def _prune(
