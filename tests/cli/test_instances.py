@@ -172,7 +172,7 @@ def test_the_tail_goes_on_from_where_it_is_told(shop: Headway) -> None:
     [
         (("why", "gone"), "there is no instance gone"),
         (("send", "gone", "submit"), "there is no instance gone"),
-        (("answer", "o-1:1:0"), "there is no instance o-1"),
+        (("answer", "o-1:1:0"), "there is no ask o-1:1:0"),
         (("link", "o-1:1:0", "--for", "eve"), "there is no ask o-1:1:0"),
         (("link", "o-1:1:0", "--for", ""), "--for"),
         (("link", "o-1:1:0", "--for", "eve", "--lasts", "soon"), "soon"),
