@@ -20,7 +20,7 @@ from headway.client.answers import (
     WhyShown,
 )
 from headway.client.events import LiveEvent, followed
-from headway.client.requests import PER_PAGE, given, quoted, target
+from headway.client.requests import PER_PAGE, given, header_text, quoted, target
 from headway.client.work import WorkVerbs
 from headway.clock import backoff
 from headway.errors import ForbiddenError, InputError, NotFoundError
@@ -144,7 +144,8 @@ class Verbs(WorkVerbs):
         """
         wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
         request = HttpRequest("GET", target("/v1/events", wanted), stream=True)
-        return followed(request, after, self._retries)
+        begin = None if after is None else header_text("after", after)
+        return followed(request, begin, self._retries)
 
     # Asks.
 
