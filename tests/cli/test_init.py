@@ -133,8 +133,36 @@ def test_an_empty_folder_may_be_the_current_one(folder: Path, headway: Headway) 
     assert contents(folder).keys() == FILES
 
 
-@pytest.mark.parametrize("target", [".", "there", "file"])
-def test_a_folder_that_is_not_empty_is_left_alone(folder: Path, headway: Headway, target: str) -> None:
+@pytest.mark.parametrize("name", ["x[/b]y", "a shop"])
+def test_a_folder_with_an_odd_name_is_named_as_a_shell_reads_it(
+    folder: Path, headway: Headway, name: str
+) -> None:
+    """Brackets are no markup, and what a shell would split is quoted."""
+    outcome = headway("init", name)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"cd '{name}'" in outcome.out
+    assert contents(folder / name).keys() == FILES
+
+
+def test_a_new_repository_is_an_empty_folder(folder: Path, headway: Headway) -> None:
+    """`git init` first, `headway init` then."""
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    assert headway("init").code == 0
+    assert contents(folder).keys() == {*FILES, ".git/HEAD"}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (".", "the current folder is not empty, so nothing was changed"),
+        ("there", "there is not empty, so nothing was changed"),
+        ("file", "file is not a folder"),
+    ],
+)
+def test_a_folder_that_is_not_empty_is_left_alone(
+    folder: Path, headway: Headway, target: str, said: str
+) -> None:
     """Whatever is in it, hidden files too; a file is no folder."""
     (folder / "there").mkdir()
     (folder / "there" / ".keep").write_text("mine")
@@ -142,5 +170,5 @@ def test_a_folder_that_is_not_empty_is_left_alone(folder: Path, headway: Headway
     before = contents(folder)
     outcome = headway("init", target)
     assert outcome.code == 2
-    assert "is not empty, so nothing was changed" in outcome.err
+    assert said in outcome.err
     assert contents(folder) == before
