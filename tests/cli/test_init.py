@@ -111,6 +111,7 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
         seen = headway("tail", "--since", "0-0", "--count", "3", "--json").out
         assert '"to":"paid"' in seen.splitlines()[-1]
         assert service.end() == 0
+    assert "no destination takes" not in "".join(service.errors)
 
 
 def test_git_ignores_what_it_leaves_behind(project: Path) -> None:

@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from multiprocessing.process import BaseProcess
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from headway.cli.output import CommandError, errors_to
@@ -25,7 +26,13 @@ NODE = "dev"
 """The name of the node: under one name, the next child takes up the work of the one before at once."""
 
 Seen = Mapping[Path, tuple[int, int]]
-Serve = Callable[[socket.socket | None], None]
+
+
+class Serve(Protocol):
+    """Serves on a socket until the process is stopped."""
+
+    def __call__(self, listening: socket.socket | None, *, restarted: bool) -> None:
+        """`restarted` is whether it was started before."""
 
 
 class SourceFiles:
@@ -107,8 +114,10 @@ def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:
     sources, stop = SourceFiles(Path.cwd()), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    restarted = False
     while not stop.is_set():
-        child = _started(serve, listening)
+        child = _started(serve, listening, restarted=restarted)
+        restarted = True
         changed = _until_changed(sources, stop, child)
         _end(child)
         if changed:
@@ -116,17 +125,19 @@ def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:
             errors_to().print(f"{names} changed: restarting", style="dim", markup=False)
 
 
-def _started(serve: Serve, listening: socket.socket | None) -> BaseProcess:
-    child = multiprocessing.get_context("spawn").Process(target=_child, args=(serve, listening))
+def _started(serve: Serve, listening: socket.socket | None, *, restarted: bool) -> BaseProcess:
+    child = multiprocessing.get_context("spawn").Process(
+        target=_child, args=(serve, listening), kwargs={"restarted": restarted}
+    )
     child.start()
     return child
 
 
-def _child(serve: Serve, listening: socket.socket | None) -> None:
+def _child(serve: Serve, listening: socket.socket | None, *, restarted: bool) -> None:
     """Serve in a process group of its own, so that only the parent gets the terminal's Ctrl-C."""
     os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    serve(listening)
+    serve(listening, restarted=restarted)
 
 
 def _end_with_parent() -> None:

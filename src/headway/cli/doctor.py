@@ -270,8 +270,11 @@ async def _destinations(diagnosis: Diagnosis, name: str) -> DoctorCheck:
 async def _messages(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None:
         return DoctorCheck(name, "skipped", "the lifecycles cannot be loaded")
-    lifecycle = diagnosis.apps.lifecycle
-    if lost := untaken_of(diagnosis.settings, lifecycle):
+    try:
+        lost = untaken_of(diagnosis.settings, diagnosis.apps.lifecycle)
+    except HeadwayError:
+        return DoctorCheck(name, "skipped", "the destinations are invalid")
+    if lost:
         fix = "add a destination: [[webhooks]] in headway.toml, or destinations of the Lifecycle"
         return DoctorCheck(name, "warning", f"no destination takes {', '.join(lost)}", fix)
     return DoctorCheck(name, "ok", "each has a destination")

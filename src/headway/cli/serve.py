@@ -89,12 +89,16 @@ def serve(
 
 
 def _serve_in_development(
-    load: Callable[..., Settings], parts: Sequence[ServicePart], listening: socket.socket | None
+    load: Callable[..., Settings],
+    parts: Sequence[ServicePart],
+    listening: socket.socket | None,
+    *,
+    restarted: bool,
 ) -> None:
     """Serve in a child process, with the settings and the source as they are now."""
     try:
         settings = load(node=load().node or NODE)
-        run_service(settings, lifecycle_of(settings), parts, listening, dev=True)
+        run_service(settings, lifecycle_of(settings), parts, listening, dev=True, restarted=restarted)
     except HeadwayError as error:
         print_error(error)
         sys.exit(2)
@@ -156,8 +160,12 @@ def run_service(
     listening: socket.socket | None = None,
     *,
     dev: bool = False,
+    restarted: bool = False,
 ) -> None:
-    """Run until the process is stopped; in `dev`, charts may change under their version."""
+    """Run until the process is stopped; in `dev`, charts may change under their version.
+
+    When `restarted`, the messages without a destination are not listed again.
+    """
     service = load_service()
 
     async def main() -> None:
@@ -167,7 +175,7 @@ def run_service(
         def announced(key: str | None) -> None:
             _announce(address, key, parts, lifecycle, database=settings.database, dev=dev)
             _tell_unknown(node)
-            if ServicePart.relays in parts:
+            if ServicePart.relays in parts and not restarted:
                 _tell_untaken(settings, lifecycle)
 
         await service.ServiceProcess(node, settings, listening).run(announced)
