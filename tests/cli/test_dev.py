@@ -28,7 +28,7 @@ class Order(Statechart, version=1):
 
     draft = State(initial=True)
     sent = Final()
-    submit = draft.to(sent)
+    submit = draft.to(sent, emit="order.sent")
 '''
 GIFT = SHOP.replace("    submit", "    given = Final()\n    give = draft.to(given)\n    submit")
 ARGUMENTS = ("serve", "--dev", "--app", "shop:Order", "--port", "0", "--database", "sqlite:///shop.db")
@@ -62,6 +62,7 @@ def test_a_changed_chart_is_served_under_its_version(dev: Running, folder: Path)
     assert "shop.py changed: restarting" in "".join(dev.errors)
     assert "charts may change under their version" in dev.printed
     assert dev.end() == 0
+    assert "".join(dev.errors).count("no destination takes") == 1, "not at each restart"
 
 
 def test_without_dev_a_changed_chart_needs_a_version(dev: Running, folder: Path, headway: Headway) -> None:
@@ -118,6 +119,12 @@ def test_a_service_open_to_the_network_is_no_place_for_it(headway: Headway, fold
         ("postgresql://me@localhost/shop", ""),
         ("postgresql://me@[::1]:5432/shop", ""),
         ("postgresql://me@/shop?host=/var/run/postgresql", ""),
+        ("postgresql://me@127.0.0.1,db.example:5432/shop", "db.example"),
+        ("postgresql://me@/shop?host=localhost,db.example:5433", "db.example"),
+        ("postgresql://me@localhost:5432,[::1]:5433/shop", ""),
+        ("postgresql://me@%2Fvar%2Frun%2Fx/shop", ""),
+        ("postgresql://me:p%40x@LOCALHOST/shop?host=db.example", ""),
+        ("postgresql://me@/shop?service=live", "the service live"),
         ("sqlite:///shop.db", ""),
     ],
 )
@@ -129,6 +136,34 @@ def test_a_database_of_others_is_left_alone(database: str, server: str) -> None:
         return
     with pytest.raises(CommandError, match=f"the one at {server} is not on this machine"):
         require_local(settings, None)
+
+
+@pytest.mark.parametrize(
+    ("database", "server"),
+    [
+        ("postgresql://me@/shop", "db.example"),
+        ("postgresql:///shop?user=me", "db.example"),
+        ("postgresql://me@localhost/shop", ""),
+        ("sqlite:///shop.db", ""),
+    ],
+)
+def test_the_host_of_the_environment_counts(
+    database: str, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PGHOST says where a database is whose address has no host."""
+    monkeypatch.setenv("PGHOST", "localhost,db.example")
+    test_a_database_of_others_is_left_alone(database, server)
+
+
+def test_settings_that_change_are_checked_again(folder: Path) -> None:
+    """A database of others is left alone, too, when a later start reads its address."""
+    (folder / "shop.py").write_text(SHOP)
+    (folder / "headway.toml").write_text('database = "sqlite:///shop.db"\n')
+    with Running(*ARGUMENTS[:-2], folder=folder) as service:
+        service.ready()
+        (folder / "headway.toml").write_text('database = "postgresql://me@db.invalid/shop"\n')
+        service.until_error("the one at db.invalid is not on this machine")
+        assert service.end() == 0
 
 
 def test_loopback_is_this_machine() -> None:

@@ -12,10 +12,11 @@ from ipaddress import ip_address
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Protocol
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from headway.cli.output import CommandError, errors_to
 from headway.settings import Settings
+from headway.store.address import sqlite_path
 
 SOURCES = frozenset({".py", ".toml"})
 LOOKS_EVERY = 0.5
@@ -93,17 +94,30 @@ def _host_of(listening: socket.socket) -> str:
 
 
 def _servers(database: str) -> list[str]:
-    """The hosts of a database; a folder is that of a local socket."""
+    """The hosts of a database, found where asyncpg looks for them; a folder is that of a local socket."""
+    if sqlite_path(database) is not None:
+        return []
     parts = urlsplit(database)
-    hosts = [parts.hostname or "", *parse_qs(parts.query).get("host", [])]
+    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    named = parts.netloc.partition("@")[2] if "@" in parts.netloc else parts.netloc
+    named = named or given.get("host", "")
+    if not named and (service := given.get("service") or os.environ.get("PGSERVICE")):
+        return [f"the service {service}"]
+    hosts = map(_host_name, (named or os.environ.get("PGHOST", "")).split(","))
     return [host for host in hosts if host and not host.startswith("/")]
+
+
+def _host_name(place: str) -> str:
+    """The host of `host:port`, `[address]:port` or a folder."""
+    name = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    return unquote(name)
 
 
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:

@@ -84,7 +84,7 @@ def serve(
     with listening_for(settings, parts) or nullcontext() as listening:
         if not dev_remote:
             require_local(settings, listening)
-        reload_on_change(partial(_serve_in_development, load, parts), listening)
+        reload_on_change(partial(_serve_in_development, load, parts, dev_remote=dev_remote), listening)
     errors_to().print("Stopped.", style="dim")
 
 
@@ -93,11 +93,14 @@ def _serve_in_development(
     parts: Sequence[ServicePart],
     listening: socket.socket | None,
     *,
+    dev_remote: bool,
     restarted: bool,
 ) -> None:
     """Serve in a child process, with the settings and the source as they are now."""
     try:
         settings = load(node=load().node or NODE)
+        if not dev_remote:
+            require_local(settings, listening)
         run_service(settings, lifecycle_of(settings), parts, listening, dev=True, restarted=restarted)
     except HeadwayError as error:
         print_error(error)
