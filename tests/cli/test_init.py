@@ -114,6 +114,31 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
     assert "no destination takes" not in "".join(service.errors)
 
 
+def test_a_command_names_who_may_act(project: Path, headway: Headway) -> None:
+    """The operator has no part in a refund: the hint says who has, and not that there is no such refund."""
+    assert project.is_dir()
+    assert headway("db", "up").code == 0
+    assert (
+        headway("create", "Refund", "r1", "--context", json.dumps(REQUEST["context"]), "--by", "ann").code
+        == 0
+    )
+    [ask] = json.loads(headway("inbox", "--role", "support", "--json").out)
+    for command in (("send", "r1", "approve"), ("answer", ask["id"], "approve"), ("cancel", "r1")):
+        outcome = headway(*command)
+        assert outcome.code == 2
+        assert "operator has no part in r1: use --by and --role" in outcome.err
+        assert "support can approve, decline or question; ann can withdraw" in outcome.err
+    assert "there is no instance r2" in headway("send", "r2", "approve").err
+    assert "there is no ask r1:7:0" in headway("answer", "r1:7:0", "approve").err
+    empty = headway("inbox", "--by", "ann")
+    assert "The inbox is empty." in empty.out
+    assert "--role support" in empty.out
+    assert headway("send", "r1", "question", "--by", "sue", "--role", "support").code == 0
+    assert "--by ann" in headway("inbox", "--role", "support").out
+    assert headway("send", "r1", "withdraw", "--by", "ann").code == 0
+    assert headway("inbox", "--by", "ann").out == "The inbox is empty.\n"
+
+
 def test_git_ignores_what_it_leaves_behind(project: Path) -> None:
     """The database and caches are not offered for a commit."""
     git = shutil.which("git")
