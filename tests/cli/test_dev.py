@@ -65,6 +65,28 @@ def test_a_changed_chart_is_served_under_its_version(dev: Running, folder: Path)
     assert "".join(dev.errors).count("no destination takes") == 1, "not at each restart"
 
 
+def test_an_instance_in_a_renamed_state_breaks_no_inbox(dev: Running, folder: Path, headway: Headway) -> None:
+    """The restart and doctor name it, and the asks of others are listed as before."""
+    begin = {"chart": "Order", "context": {}}
+    asked = SHOP.replace("draft = State(initial=True)", 'draft = State(initial=True, ask=Ask("boss"))')
+    asked = asked.replace("import Final", "import Ask, Final")
+    dev.ready()
+    changed(dev, folder, asked)
+    with calls(dev.ready(), dev.key) as client:
+        assert client.post("/v1/instances", json=begin | {"id": "o-1"}).status_code == 201
+        changed(dev, folder, asked.replace("draft", "begun"))
+        dev.until_error("o-1 is in draft, which Order no longer has: rename the state back")
+        assert client.post("/v1/instances", json=begin | {"id": "o-2"}).status_code == 201
+        boss = headway("keys", "create", "sue", "--role", "boss", "--database", ARGUMENTS[-1]).out.strip()
+    with calls(dev.ready(), boss) as client:
+        asks = client.get("/v1/asks")
+        assert asks.status_code == 200, asks.text
+        assert [ask["instance"] for ask in asks.json()["items"]] == ["o-2"]
+    assert dev.end() == 0
+    checked = headway("doctor", "--app", "shop:Order", "--database", ARGUMENTS[-1])
+    assert (checked.code, "o-1 is in draft, which Order no longer has" in checked.out) == (1, True)
+
+
 def test_without_dev_a_changed_chart_needs_a_version(dev: Running, folder: Path, headway: Headway) -> None:
     """What development allows is refused by a service that is not in development."""
     dev.ready()
