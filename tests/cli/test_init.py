@@ -95,10 +95,9 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
     readme = (project / "README.md").read_text()
     with Running("serve", *dev, "--port", "0", folder=project) as service:
         address = service.ready()
-        commands = re.findall(r"^\$ headway (keys create .+)$", readme, re.MULTILINE)
-        texts = [headway(*line.split(), "--json").out for line in commands]
-        texts.append(headway("keys", "create", "bob", "--kind", "person", "--scope", "own", "--json").out)
-        ann, sue, bob = (json.loads(text)["key"] for text in texts)
+        commands = re.findall(r"^\$ [A-Z]+=\$\(headway (keys create .+)\)$", readme, re.MULTILINE)
+        commands.append("keys create bob --kind person --scope own")
+        ann, sue, bob = (headway(*line.split()).out.strip() for line in commands)
         with calls(address, ann) as client:
             requested = client.post("/v1/instances", json=REQUEST)
             assert requested.status_code == 201, requested.text
