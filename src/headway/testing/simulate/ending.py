@@ -35,7 +35,7 @@ class Rested(Protocol):
 
 
 class Ending:
-    """Counts again, from the rows and the books alone."""
+    """StateCounts again, from the rows and the books alone."""
 
     def __init__(self, world: Rested) -> None:
         self._world, self._tables = world, world.tables

@@ -15,7 +15,7 @@ from headway.testing.simulate.acts import Charts, acts_of
 
 
 class Families:
-    """Counts again, from what was committed of each member; those that are deleted count on."""
+    """StateCounts again, from what was committed of each member; those that are deleted count on."""
 
     def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
         self._charts, self._violated = charts, violated
