@@ -8,6 +8,7 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
+from logging import getLogger
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode, replace
@@ -35,8 +36,9 @@ from headway.statechart.snapshot import (
 )
 from headway.statechart.step.asks import HOLDING
 from headway.store.queries import AskQuery
-from headway.store.rows import AskRow, InstanceRow
+from headway.store.rows import AskRow, InstanceRow, Key
 
+LOG = getLogger("headway")
 MOST_READ = 1_000
 """How many asks are read for one page: those that an actor is barred from are read and not shown."""
 
@@ -53,6 +55,7 @@ class Inbox:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._unreadable: set[Key] = set()
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
         """At most so many asks, the oldest first; a page may be short though there is a next one."""
@@ -93,7 +96,17 @@ class Inbox:
         chart = await self._engine.visibility.chart(instance)
         if chart is None:
             return row.answers  # a chart that nobody has stored says nothing about duties
-        return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+        try:
+            return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+        except InputError as error:  # its chart was changed under its version: one must not hide the others
+            self._warn_once(instance, error)
+            return ()
+
+    def _warn_once(self, instance: InstanceRow, error: InputError) -> None:
+        key = (instance.tenant, instance.id)
+        if key not in self._unreadable and len(self._unreadable) < MOST_READ:
+            self._unreadable.add(key)
+            LOG.warning("the asks of %s are in no inbox: %s", instance.id, error)
 
 
 SHORTEST_SECRET = 16
