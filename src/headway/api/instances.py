@@ -10,7 +10,7 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.api.access import readable_by, readable_row
+from headway.api.access import Caller, readable_by, readable_row
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
 from headway.api.call import JSON_HEADERS, Reply, json_response
 from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
@@ -34,6 +34,7 @@ from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
 from headway.errors import InputError, UnknownInstanceError
+from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
 from headway.statechart.snapshot import Event, Snapshot
 from headway.store.queries import InstanceQuery
@@ -267,7 +268,9 @@ async def list_instances(
     """The instances of the caller's tenant, in the order of their creation."""
     if chart is not None:
         node.engine.charts.newest(chart)
-    after = None if cursor is None else await _known(node, caller, cursor)
+    after = (
+        None if cursor is None else await readable_place(node, caller, cursor_place(INSTANCES, str, cursor))
+    )
     readable = await readable_by(node.engine, caller)
     if caller.actor.own:
         if owner not in {None, caller.actor.id}:
@@ -428,9 +431,8 @@ def _line(row: HistoryRow) -> Line:
     return Line(**known, at=time_text(row.at), data=data_of(row), note=note, since=since)
 
 
-async def _known(node: Here, caller: Who, cursor: str) -> str:
+async def readable_place(node: Node, caller: Caller, instance: str) -> str:
     """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
-    instance = cursor_place(INSTANCES, str, cursor)
     try:
         await readable_row(node.engine, caller, instance)
     except UnknownInstanceError as error:

@@ -23,7 +23,7 @@ from headway.errors import (
     UnknownInstanceError,
 )
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import require_role
+from headway.statechart.identity import require_role, same_id
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
@@ -95,7 +95,8 @@ class Inbox:
             return ()
         chart = await self._engine.visibility.chart(instance)
         if chart is None:
-            return row.answers  # a chart that nobody has stored says nothing about duties
+            # A chart that nobody has stored says nothing about duties, nor whose an instance is.
+            return () if actor.own else row.answers
         try:
             return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
         except InputError as error:  # its chart was changed under its version: one must not hide the others
@@ -311,11 +312,11 @@ class Asks:
             raise LinkError("the link is for an earlier ask of the same id")
         event = Event(answer, data, by=link.by, ref=link.ask)
         try:
-            return await self._engine.send(
+            return await self._send(
                 link.tenant,
-                _instance_of(link.ask),
+                link.ask,
                 event,
-                request_id=link.request_id,
+                link.request_id,
                 lasts=link.expires_at - now,
                 keeps_refusals=False,  # who has mistyped may try again
             )
@@ -327,14 +328,22 @@ class Asks:
             raise LinkError("links need a secret: set link_secrets")
         return self._signer_or_none
 
-    async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
+    async def _send(
+        self, tenant: str, ask: str, event: Event, request_id: str | None, **options: Any
+    ) -> Answer:
+        instance = _instance_of(ask)
         try:
-            answer = await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+            answer = await self._engine.send(tenant, instance, event, request_id=request_id, **options)
         except UnknownInstanceError as error:  # the chart may hide the instance from who asks
             raise UnknownAskError(f"there is no ask {ask}") from error
         if isinstance(answer, Refusal):
             await self.get(tenant, ask)  # to one that never was, "no longer open" is no answer
         return answer
+
+
+def is_answered_by(ask: AskRow, actor: Actor) -> bool:
+    """Whether an ask was closed by an answer of this actor, who may go on to read it."""
+    return same_id(ask.closed_by, actor.id) and ask.closed_event in ask.answers
 
 
 def _instance_of(ask: str) -> str:

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from headway.api.access import Caller, readable_by, readable_row
+from headway.api.access import Caller, readable_by
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
 from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
+from headway.api.instances import readable_place
 from headway.api.operations.work import DryRun, Name, wake_workers
 from headway.api.parameters import Here, Who, needs
-from headway.api.problems import Problem, problem_of
+from headway.api.problems import problem_of
 from headway.api.route import Router
 from headway.codec import Meta, as_dict
 from headway.engine.bulk import BulkOperation, Cancelling, Plan, Retrying, Sending, Summary, planned
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
-from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
@@ -131,7 +131,11 @@ async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -
     """
     _require_states(node, body.filter)
     act = ACTS[type(body)](node.engine, caller, body)
-    after = None if body.cursor is None else await _known(node, caller, body.cursor)
+    after = (
+        None
+        if body.cursor is None
+        else await readable_place(node, caller, id_of(cursor_place(BULK, str, body.cursor)))
+    )
     readable = await readable_by(node.engine, caller)
 
     async def read(count: int) -> Any:
@@ -196,13 +200,3 @@ def _result(body: BulkBody, summary: Summary, following: str | None) -> BulkResu
         sample=[BulkItem(**each._asdict()) for each in summary.sample],
         next=following,
     )
-
-
-async def _known(node: Node, caller: Caller, cursor: str) -> str:
-    """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
-    instance = id_of(cursor_place(BULK, str, cursor))
-    try:
-        await readable_row(node.engine, caller, instance)
-    except UnknownInstanceError as error:
-        raise Problem("cursor", "what the cursor names is no longer there") from error
-    return instance
