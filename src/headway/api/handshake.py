@@ -102,7 +102,7 @@ class Handshakes:
     async def waiting(self, address: str, seconds: float) -> AsyncIterator[None]:
         """Count one for the length of a block.
 
-        Raises Problem 408 when the block takes longer than so many seconds, and 429 when it was ended to make
+        Raises Problem 408 when the block takes longer than `seconds`, and 429 when it was ended to make
         room for another one.
         """
         own = Handshake(address, asyncio.timeout(seconds))

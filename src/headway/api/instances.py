@@ -64,7 +64,7 @@ LINE = (
 
 
 class SendEvent(RequestBody):
-    """An event for an instance. Who sends it is told by the credential."""
+    """An event for an instance. The credential names the sender."""
 
     event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
     data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None

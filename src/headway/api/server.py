@@ -84,5 +84,5 @@ def _config(
         timeout_keep_alive=round(app.limits.keep_alive_seconds),
         timeout_graceful_shutdown=round(patience),
         ws_max_size=app.limits.body,
-        ws_per_message_deflate=False,  # it would compress each event anew for each of its readers
+        ws_per_message_deflate=False,  # it would compress each event again for each reader
     )

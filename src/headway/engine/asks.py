@@ -55,7 +55,7 @@ class Inbox:
         self._engine = engine
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
-        """At most so many asks, the oldest first; a page may be short though there is a next one."""
+        """At most `limit` asks, the oldest first; a page may be short though there is a next one."""
         found: list[AskRow] = []
         read = 0
         while True:

@@ -391,7 +391,7 @@ class Engine:
             self.store.submit(unit, partial(self._ended, calls, unit))
 
     def _ended(self, calls: Sequence[Call], unit: Batch, error: BaseException | None) -> None:
-        """A batch is committed, or has failed as a whole; go on with what came meanwhile."""
+        """A batch is committed, or has failed as a whole; continue with what arrived meanwhile."""
         self._busy -= 1
         if error is None:
             self._show(unit.written)

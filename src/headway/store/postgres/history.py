@@ -30,7 +30,7 @@ OWN = (
 )
 IS_LIVE = "kind = 'live'"
 WINDOW = 1_000
-"""So many lines and messages are looked at for those that fit a query."""
+"""How many lines and messages one page of a query examines."""
 FIRST = "ORDER BY stamp, position LIMIT"
 THE_END = Cursor(*[2**63 - 1] * 3)
 HELD_BACK = (

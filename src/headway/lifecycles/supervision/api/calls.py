@@ -45,7 +45,7 @@ NOTHING_SAID = Move()
 
 
 class Doing(NamedTuple):
-    """The event that an action is, and what its body may tell."""
+    """The event of an action, and the data that its body may have."""
 
     event: str
     takes: tuple[str, ...] = ()
