@@ -138,7 +138,7 @@ class GraphvizMissingError(DrawingError):
 
 
 class InputError(HeadwayError):
-    """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
+    """An argument is not what the call takes: a snapshot of another chart, a value that is not an event."""
 
 
 class TooDeepError(InputError):

@@ -48,7 +48,9 @@ def credential_of(headers: Headers, hello: Hello) -> str | None:
     if hello.token is None:
         return given
     if given is not None:
-        raise Problem("doubled_header", "the hello has a token beside the header Authorization")
+        raise Problem(
+            "doubled_header", "the hello message has a token in addition to the Authorization header"
+        )
     return f"Bearer {hello.token}"
 
 

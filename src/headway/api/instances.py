@@ -190,7 +190,7 @@ class Lines(ResponseBody):
 
 
 class WhyShown(ResponseBody):
-    """Why an instance stands where it stands."""
+    """Why an instance is in its current states."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool

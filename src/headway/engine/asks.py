@@ -177,7 +177,7 @@ STEP_AND_EFFECT = 2
 
 
 class Asks:
-    """The asks of an engine. Every change goes through the engine's one door, so the chart decides it."""
+    """The asks of an engine. Every change is an event that the engine sends, so the chart decides it."""
 
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""

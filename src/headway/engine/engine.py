@@ -73,7 +73,7 @@ Call = tuple[Order, asyncio.Future[None]]
 
 
 class Engine:
-    """One door for every change of a state, on a store.
+    """Makes every change of a state, on a store.
 
     Calls that come while a transaction is under way wait together and go into the next one: no call
     waits for others at low load, and at high load a commit is shared by hundreds.

@@ -220,7 +220,7 @@ def require_actor(word: str, value: object) -> None:
     if not isinstance(value, Actor):
         name = value if isinstance(value, str) else "bob"
         raise InputError(f"{word}= must be an actor, as person({name!r}, 'manager'), not {shown(value)}")
-    if value.kind != "system":  # those that the engine makes carry names of instances
+    if value.kind != "system":  # ids of system actors may contain ids of instances
         require_id(f"the id of the actor {word}=", value.id)
     require_roles(value)
 

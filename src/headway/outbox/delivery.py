@@ -273,9 +273,8 @@ class Delivery:
 
     async def _fail(self, row: Row, error: Exception, results: Results) -> bool:
         """Decide about a message that was not accepted; False when those behind it must wait."""
-        now = (
-            await self._now()
-        )  # read before judging: of several failures at the same time only one starts a pause
+        # Read before judging: of several failures at the same time only one starts a pause.
+        now = await self._now()
         verdict = judge(self._state, row, error, now)
         self._conclude(verdict, error, results)
         return verdict.kind == "dead"

@@ -280,7 +280,7 @@ class Relay(WatchingService):
         return plan
 
     async def _search(self, page: MessagePage) -> MessagePage | None:
-        """A page, or one behind it, with a message of an instance without letters."""
+        """The given page or a later one that has a message of an instance without letters."""
         backlog = self._state.backlog
         for _ in range(MOST_SEARCHED):
             if first_free(self._state, page) is not None:

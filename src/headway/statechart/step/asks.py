@@ -218,7 +218,7 @@ def _recipient(event: Event) -> str:
         to = from_data(AskDelegation, event.data).to
         require_id("the id of a person", to)
     except InputError as error:
-        raise Veto("payload", f"ask.delegate needs to, the id of a person: {error}") from error
+        raise Veto("payload", f"ask.delegate needs `to`, the id of a person: {error}") from error
     return to
 
 

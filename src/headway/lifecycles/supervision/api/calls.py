@@ -192,7 +192,7 @@ class Calls:
         try:
             await self.row(name)
         except UnknownInstanceError as error:
-            raise Problem("cursor", "what the cursor names is no longer there") from error
+            raise Problem("cursor", "the instance that the cursor names no longer exists") from error
         return name
 
 
