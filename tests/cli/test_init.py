@@ -30,7 +30,7 @@ BIN = Path(sys.executable).parent
 ENVIRONMENT = {
     name: value for name, value in os.environ.items() if not name.startswith(("HEADWAY_", "PYTEST_"))
 }
-REQUEST = {"chart": "Refund", "id": "r1", "context": {"order": "4711", "amount": 30}}
+REQUEST = {"chart": "Refund", "context": {"order": "4711", "amount": 30}}
 
 
 @pytest.fixture
@@ -100,11 +100,13 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
         texts.append(headway("keys", "create", "bob", "--kind", "person", "--scope", "own", "--json").out)
         ann, sue, bob = (json.loads(text)["key"] for text in texts)
         with calls(address, ann) as client:
-            assert client.post("/v1/instances", json=REQUEST).status_code == 201
+            requested = client.post("/v1/instances", json=REQUEST)
+            assert requested.status_code == 201, requested.text
+            place = f"/v1/instances/{requested.json()['id']}"
         with calls(address, bob) as client:
-            assert client.get("/v1/instances/r1").status_code == 404
+            assert client.get(place).status_code == 404
         with calls(address, sue) as client:
-            approved = client.post("/v1/instances/r1/events", json={"event": "approve"})
+            approved = client.post(f"{place}/events", json={"event": "approve"})
             assert approved.status_code == 200, approved.text
         seen = headway("tail", "--since", "0-0", "--count", "3", "--json").out
         assert '"to":"paid"' in seen.splitlines()[-1]

@@ -73,7 +73,7 @@ def test_a_rehearsal_prints_the_proof_and_an_upgrade_follows(headway: Headway) -
     assert "review → check" in proof.out
     assert "6 upgraded, 0 passed over" in headway(*command, "--by", "op", "--reason", "new rules").out
     again = headway(*command, "--json")
-    assert json.loads(again.out) == {"done": 0, "passed": 6, "failed": 0, "told": []}
+    assert json.loads(again.out) == {"done": 0, "passed": 6, "failed": 0, "failures": []}
     assert "6 brought back" in headway(*command, "--undo").out
     data = json.loads(headway(*command, "--rehearse", "--json").out)
     assert (data["ok"], data["instances"], data["already"]) == (True, 6, 0)

@@ -227,8 +227,7 @@ KINDS: dict[str, Kind] = {
         403,
         "The origin is not allowed",
         "A browser says that the page which opens the WebSocket is of another site than the service.",
-        "Open it from a page of the service, or let those who run the service name the page's origin in "
-        "its settings.",
+        "Open it from a page that the same site serves, for example behind the same proxy.",
     ),
     "silent": Kind(
         408,
