@@ -257,7 +257,7 @@ def require_query(query: InstanceQuery) -> None:
 
 
 def lasting(duration: str | float | timedelta) -> timedelta:
-    """A duration; raises InputError for what is none."""
+    """A duration; raises InputError for an invalid one."""
     try:
         return timedelta(milliseconds=milliseconds(duration))
     except ValueError as error:
