@@ -76,7 +76,7 @@ def test_worlds_are_eventful() -> None:
         assert word in seen, word
     for word in (
         "clock back",
-        "knows the new version",
+        "has the new version",
         "(chart.upgrade)",
         "(chart.undo)",
         "undo Errand to 2",
