@@ -37,7 +37,7 @@ class Sending:
 
         A turn counts as much as the median one: what else happens in a turn is no matter of hashes.
         """
-        turns: dict[Any, list[float]] = {HASHED: [], BARE: []}
+        turns: dict[Way, list[float]] = {HASHED: [], BARE: []}
         for turn in range(cycles):
             for way in (HASHED, BARE) if turn % 2 else (BARE, HASHED):
                 with patch.multiple(commit, chained=way.chained, sealed=way.sealed):

@@ -149,7 +149,7 @@ async def test_somebody_whom_an_instance_names_reaches_it(service: Service) -> N
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/charts", "/v1/charts/Refund/counts", "/v1/operations/work", "/v1/keys", "/v1/work"]
+    "path", ["/v1/charts", "/v1/charts/Refund/counts", "/v1/counts", "/v1/operations/work", "/v1/keys", "/v1/work"]
 )
 async def test_an_own_key_reaches_nothing_else(service: Service, path: str) -> None:
     """Charts, counts, operations, keys and work are not for end users."""

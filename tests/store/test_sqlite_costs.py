@@ -364,7 +364,9 @@ async def test_a_long_history_is_pruned_in_parts(
     rows = [instance(name, ended=True) for name in "abc"]
     lines = [replace(HISTORY, instance=name) for name in "abc" for _ in range(25)]
     await memory.run(writing(created=rows, history=lines))
-    gone = await memory._database.write(lambda held: sqlite_instances.prune_ended(held, 2**62, 5, None))
+    gone = await memory._database.write(
+        lambda held: sqlite_instances.prune_ended(held, 2**62, 5, None, now=AT)
+    )
     assert gone == (0, False)
     assert await fetch(memory, "SELECT count(*) FROM history") == [(65,)]
     assert await memory.instances.prune(NEVER, 2) == 2

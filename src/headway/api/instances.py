@@ -179,6 +179,10 @@ class Line(ResponseBody):
     note: Annotated[
         Any, Meta(description="What people were asked in this step, and which questions it closed.")
     ]
+    since: Annotated[
+        Time | None,
+        Meta(description="When the states before were reached, if this line left them; else null."),
+    ]
     hash: Annotated[str, Meta(description="Covers the line and the hash of the line before it.")]
 
 
@@ -420,7 +424,8 @@ def _check_name(name: str | None) -> None:
 def _line(row: HistoryRow) -> Line:
     known = {name: getattr(row, name) for name in LINE}
     note = None if row.note is None else decode(object, row.note)
-    return Line(**known, at=time_text(row.at), data=data_of(row), note=note)
+    since = None if row.since is None else time_text(row.since)
+    return Line(**known, at=time_text(row.at), data=data_of(row), note=note, since=since)
 
 
 async def _known(node: Here, caller: Who, cursor: str) -> str:

@@ -143,9 +143,24 @@ class Snapshot(Plain):
         """The active atomic states as one word: `filling`, or `form+upload` in parallel regions."""
         return "+".join(self.states)
 
+    @property
+    def reached(self) -> datetime | None:
+        """When the active atomic states were reached, the last of them; None before the start."""
+        return reached(self.states, self.since)
+
+
+def reached(states: tuple[str, ...], since: Mapping[str, datetime]) -> datetime | None:
+    """When the last of these states was entered; None if no time is known of any of them."""
+    if len(states) == 1:
+        return since.get(states[0])
+    return max((since[state] for state in states if state in since), default=None)
+
 
 class Row(Plain):
-    """One line of the history: states before and after, event, sender, time and reason."""
+    """One line of the history: states before and after, event, sender, time and reason.
+
+    `since` is when the states `before` were reached, if this line left them: one that only acts has none.
+    """
 
     seq: int
     index: int
@@ -158,6 +173,7 @@ class Row(Plain):
     reason: str | None = None
     attempt: int = 0
     data: Any = None
+    since: datetime | None = None
 
 
 def timer_fired(timer: str, *, reason: str | None = None) -> Event:

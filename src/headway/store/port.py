@@ -22,6 +22,7 @@ from headway.store.queries import (
     MessagePage,
     MessageQuery,
     Settlement,
+    StateCounts,
     TimerQuery,
     WorkQuery,
 )
@@ -38,6 +39,7 @@ from headway.store.rows import (
     LeaseRow,
     LetterRow,
     NodeRow,
+    StateCount,
     TimerRow,
     Version,
     WorkRow,
@@ -72,8 +74,21 @@ class InstanceStore(Protocol):
     async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
         """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
 
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first.
+
+        Its cost is that of the number of these sets, however many instances there are.
+        """
+
+    async def counts(self, tenant: str) -> StateCounts:
+        """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
+
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
-        """Delete instances that ended before a time, with their history and asks; returns how many."""
+        """Delete instances that ended before a time, with their history and asks; returns how many.
+
+        For each version and final states a message in the log (`PRUNED`) says how many, so that its readers
+        can keep their counts.
+        """
 
 
 class HistoryStore(Protocol):

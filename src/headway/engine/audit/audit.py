@@ -382,7 +382,8 @@ def contradiction(trail: Trail, row: InstanceRow, snapshot: Snapshot) -> str | N
         )
     if not is_sealed(row):
         return "its row or its snapshot was changed"
-    if _identity(snapshot, snapshot.instance) != _identity(row, row.id):
+    is_since = row.since == (snapshot.reached or row.created_at)
+    if not is_since or _identity(snapshot, snapshot.instance) != _identity(row, row.id):
         return "its snapshot is not that of its row"
     if last is not None and (last.after, last.version) != (snapshot.state, row.version):
         return f"it is in {snapshot.state}, and its history ends in {last.after}"
@@ -391,7 +392,8 @@ def contradiction(trail: Trail, row: InstanceRow, snapshot: Snapshot) -> str | N
 
 
 def _identity(of: InstanceRow | Snapshot, name: str) -> tuple[object, ...]:
-    return name, of.chart, of.version, of.seq, of.parent, of.ended
+    states = of.states if isinstance(of, InstanceRow) else of.state
+    return name, of.chart, of.version, of.seq, of.parent, of.ended, states
 
 
 def differences(told: Mapping[str, AskRow], stored: Mapping[str, AskRow]) -> list[str]:

@@ -315,7 +315,7 @@ def _acted(upgrade: InstanceUpgrade, further: Acted) -> dict[str, tuple[str, ...
 def _finished(upgrade: InstanceUpgrade) -> Step:
     draft, before = upgrade.draft, upgrade.snapshot
     event = draft.event
-    draft.row(UPGRADE, before.states, event)
+    draft.row(UPGRADE, before.states, event, since=before.reached)
     add_effects(draft, before, upgrade.old, upgrade.came)
     settle(draft)
     if draft.ended:
@@ -367,7 +367,7 @@ def restore_snapshot(
     work = {state: _again(each, attempts.get(each.id)) for state, each in was.work.items()}
     event = Event(UNDO, {"version": record.to, "to": record.version}, by, reason=reason)
     draft = draft_of(old, replace(was, work=work, ended=False), event, in_utc(now), facts=NOTHING)
-    draft.row(UNDO, snapshot.states, event)
+    draft.row(UNDO, snapshot.states, event, since=snapshot.reached)
     states = {ask.id: state for state, ask in snapshot.asks.items()}
     came = {state: states.get(ask.id, "") for state, ask in was.asks.items()}
     add_effects(draft, snapshot, new, came)

@@ -130,7 +130,7 @@ def _counters_kept(_changes: Changes, seen: ReadVersions) -> Values:
 
 
 def _counters(changes: Changes, seen: ReadVersions, *, new: bool) -> Values:
-    """Counts; a counter that was not there when the unit looked must still not be there."""
+    """StateCounts; a counter that was not there when the unit looked must still not be there."""
     return [
         (*key, delta)
         for key, delta in sorted(changes.counters.items())

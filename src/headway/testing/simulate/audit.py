@@ -171,7 +171,7 @@ class Auditor:
         before, seen = self._snapshots.get(key), self.rows.get(key)
         after = self._snapshots[key] = decode(Snapshot, row.snapshot)
         self.rows[key] = row
-        if _identity(after) != _identity(row):
+        if _identity(after) != _identity(row) or row.since != after.reached:
             self._violated(f"the row of {row.id} does not match its snapshot")
         if row.seq <= (seen.seq if seen else 0):
             self._violated(f"{row.id} went from {seen and seen.seq} to {row.seq}: an update was lost")
@@ -291,7 +291,8 @@ class Auditor:
 
 
 def _identity(it: Snapshot | InstanceRow) -> tuple[Any, ...]:
-    return it.seq, it.ended, it.chart, it.version
+    states = it.states if isinstance(it, InstanceRow) else it.state
+    return it.seq, it.ended, it.chart, it.version, states
 
 
 @lru_cache(2_000)
