@@ -299,7 +299,7 @@ async def test_an_own_key_is_told_no_operations(service: Service) -> None:
 
 async def test_own_stands_alone(service: Service) -> None:
     """A key cannot have `own` and a scope that reaches more."""
-    with pytest.raises(InputError, match="stands alone"):
+    with pytest.raises(InputError, match="cannot be combined"):
         await service.access.keyring.make("default", ANN, ["own", "read"])
 
 

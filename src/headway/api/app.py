@@ -47,7 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 def application(
     node: Node, access: Access, *, limits: Limits | None = None, routers: Sequence[APIRouter] = ()
 ) -> Front:
-    """The service of a node, for those whom `access` knows. Whoever serves it starts and stops the node.
+    """The service of a node, for callers that `access` accepts. It neither starts nor stops the node.
 
     `routers` are those of the lifecycles that it runs.
     Raises InputError for a route of another class, and for a WebSocket.

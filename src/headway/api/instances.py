@@ -65,7 +65,7 @@ LINE = (
 
 
 class SendEvent(RequestBody):
-    """An event for an instance. Who sends it is told by the credential."""
+    """An event for an instance. The credential names the sender."""
 
     event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
     data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None
@@ -195,7 +195,7 @@ class Lines(ResponseBody):
 
 
 class WhyShown(ResponseBody):
-    """Why an instance stands where it stands."""
+    """Why an instance is in its current states."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool

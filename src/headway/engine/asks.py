@@ -58,7 +58,7 @@ class Inbox:
         self._unreadable: set[Key] = set()
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
-        """At most so many asks, the oldest first; a page may be short though there is a next one."""
+        """At most `limit` asks, the oldest first; a page may be short though there is a next one."""
         found: list[AskRow] = []
         read = 0
         while True:
@@ -191,7 +191,7 @@ STEP_AND_EFFECT = 2
 
 
 class Asks:
-    """The asks of an engine. Every change goes through the engine's one door, so the chart decides it."""
+    """The asks of an engine. Every change is an event that the engine sends, so the chart decides it."""
 
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""

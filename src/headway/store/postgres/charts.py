@@ -11,7 +11,7 @@ from headway.store.rows import ChartRow, Version
 ALL = f"{CHART.select} ORDER BY chart, version"
 KEEP = f"{CHART.insert.format(rows='$1::chart_given[]')} ON CONFLICT DO NOTHING"
 REPLACE = CHART.upsert.format(rows="$1::chart_given[]")
-# All that live are looked at: whoever asks for several versions asks once.
+# Reads all live instances once, also when several versions are asked for.
 LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE NOT ended"
 
 
