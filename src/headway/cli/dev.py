@@ -16,7 +16,6 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from headway.cli.output import CommandError, errors_to
 from headway.settings import Settings
-from headway.store.address import sqlite_path
 
 SOURCES = frozenset({".py", ".toml"})
 LOOKS_EVERY = 0.5
@@ -95,7 +94,7 @@ def _host_of(listening: socket.socket) -> str:
 
 def _servers(database: str) -> list[str]:
     """The hosts of a database, found where asyncpg looks for them; a folder is that of a local socket."""
-    if sqlite_path(database) is not None:
+    if database.startswith("sqlite:"):
         return []
     parts = urlsplit(database)
     given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
