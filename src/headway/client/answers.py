@@ -84,6 +84,7 @@ class Line(ServiceAnswer):
     version: int
     note: Any
     hash: str
+    since: datetime | None
 
 
 class WhyShown(ServiceAnswer):
