@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode, replace
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
@@ -27,7 +28,6 @@ from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
     Event,
-    Snapshot,
     claim_ask,
     delegate_ask,
     is_reserved,
@@ -93,7 +93,7 @@ class Inbox:
         chart = await self._engine.visibility.chart(instance)
         if chart is None:
             return row.answers  # a chart that nobody has stored says nothing about duties
-        return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+        return answers_open_to(chart, stored_snapshot(instance), row.id, actor)
 
 
 SHORTEST_SECRET = 16

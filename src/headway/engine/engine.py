@@ -11,9 +11,9 @@ from functools import partial
 from logging import getLogger
 from typing import Any, Self
 
-from headway.codec import DEEPEST, decode, require_depth
+from headway.codec import DEEPEST, require_depth
 from headway.engine.batch import Batch
-from headway.engine.commit import Forwarding
+from headway.engine.commit import Forwarding, stored_snapshot
 from headway.engine.facts import Given
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
@@ -296,7 +296,7 @@ class Engine:
 
     async def get(self, tenant: str, instance: str) -> Snapshot:
         """Where an instance stands; raises UnknownInstanceError."""
-        return decode(Snapshot, (await self.row(tenant, instance)).snapshot)
+        return stored_snapshot(await self.row(tenant, instance))
 
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""

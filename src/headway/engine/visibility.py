@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from headway.codec import decode
+from headway.engine.commit import stored_snapshot
 from headway.engine.registry import Registry, stored_chart
 from headway.errors import UnknownChartError
 from headway.statechart.chart import Chart
 from headway.statechart.people import may_read
-from headway.statechart.snapshot import Actor, Snapshot
+from headway.statechart.snapshot import Actor
 from headway.store.port import Store
 from headway.store.queries import Readable
 from headway.store.rows import InstanceRow
@@ -35,7 +35,7 @@ class Visibility:
         chart = await self.chart(row)
         if chart is None:
             return not actor.own
-        return may_read(chart.model, chart.people, decode(Snapshot, row.snapshot), actor)
+        return may_read(chart.model, chart.people, stored_snapshot(row), actor)
 
     async def readable(self, actor: Actor) -> Readable | None:
         """What lists and streams show to somebody; None if they show everything."""
