@@ -267,7 +267,7 @@ class Batch:
         facts: dict[str, Any] = {}
         if chart.model.facts:
             context = first_context(chart, creation.context)
-            blank = Snapshot(chart.name, chart.version, key[1], context=context)
+            blank = Snapshot(chart.name, chart.version, key[1], context=context, creator=creation.by.id)
             facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,
