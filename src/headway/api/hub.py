@@ -143,7 +143,7 @@ class Hub:
                 reader.beat(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
 
     async def _check(self, events: Sequence[LogRow]) -> None:
-        """End readers before they get events of a chart that another node has brought, and that limits them."""
+        """End readers before they get events of a chart that another node has brought, and that limits."""
         for event in events:
             await self._engine.visibility.meet(event)
         self._end_outdated()
