@@ -344,7 +344,8 @@ async def get_history(
 async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
-    explained = await node.engine.why(caller.tenant, instance)
+    readable = await readable_by(node.engine, caller)
+    explained = await node.engine.why(caller.tenant, instance, readable=readable)
     if caller.actor.own:
         explained = explained.without_operations()
     return WhyShown(
