@@ -15,6 +15,7 @@ from bench.engine.places import Places
 from bench.harness import Row, WrongResult
 
 PATIENCE = 30.0
+LIFECYCLES = ("crawls.crawl", "interviews.interview", "supervision", "task_runs")
 RESIDENT = re.compile(r"^VmRSS:\s+(\d+) kB", re.MULTILINE)
 FIRST, IDLE = "to the first answer", "idle memory"
 
@@ -47,7 +48,8 @@ class Starting:
         with socket.create_server(("127.0.0.1", 0)) as free:
             port = free.getsockname()[1]
         folder = self._places.new_folder()
-        command = [sys.executable, "-m", "headway", "serve", "--port", str(port)]
+        served = [part for name in LIFECYCLES for part in ("--lifecycle", name)]
+        command = [sys.executable, "-m", "headway", "serve", "--port", str(port), *served]
         database = f"sqlite:///{folder / 'headway.db'}"
         begun = perf_counter()
         with subprocess.Popen(

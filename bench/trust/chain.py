@@ -3,12 +3,13 @@
 from collections.abc import Callable, Sequence
 from statistics import median
 from time import process_time
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from unittest.mock import patch
 
 from bench.engine.places import Places
 from bench.engine.senders import ManySenders
 from bench.harness import Row
+from headway.codec import replace
 from headway.engine import commit
 from headway.engine.journal import chained, sealed
 from headway.store.rows import HistoryRow, InstanceRow
@@ -36,7 +37,7 @@ class Sending:
 
         A turn counts as much as the median one: what else happens in a turn is no matter of hashes.
         """
-        turns: dict[Any, list[float]] = {HASHED: [], BARE: []}
+        turns: dict[Way, list[float]] = {HASHED: [], BARE: []}
         for turn in range(cycles):
             for way in (HASHED, BARE) if turn % 2 else (BARE, HASHED):
                 with patch.multiple(commit, chained=way.chained, sealed=way.sealed):
@@ -56,19 +57,19 @@ class Sending:
         return [Row(self._case, WITHOUT, rate, SENDS, (max(self._bare) - min(self._bare)) / rate)]
 
 
-def _unchained(_last: str, /, **fields: Any) -> HistoryRow:
-    return HistoryRow(**fields, hash=NO_HASH)
+def _unchained(_last: str, line: HistoryRow) -> HistoryRow:
+    return replace(line, hash=NO_HASH)
 
 
-def _unsealed(snapshot: bytes, /, **fields: Any) -> InstanceRow:
-    return InstanceRow(**fields, snapshot=snapshot.decode(), seal=NO_HASH)
+def _unsealed(row: InstanceRow) -> InstanceRow:
+    return replace(row, seal=NO_HASH)
 
 
 class Way(NamedTuple):
     """How lines and rows are made."""
 
-    chained: Callable[..., HistoryRow]
-    sealed: Callable[..., InstanceRow]
+    chained: Callable[[str, HistoryRow], HistoryRow]
+    sealed: Callable[[InstanceRow], InstanceRow]
 
 
 HASHED, BARE = Way(chained, sealed), Way(_unchained, _unsealed)

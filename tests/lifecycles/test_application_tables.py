@@ -245,7 +245,7 @@ def test_the_waits_for_a_person(state: str, seconds: int, shown: set[str]) -> No
     (ask,) = life.last(OpenedAsk)
     assert (ask.deadline - life.clock.now()).total_seconds() == seconds
     seen = set() if state == "waiting_answer" else {"screenshotUrl", "liveViewUrl"}
-    assert (set(ask.shows), ask.roles) == (shown | seen, ("user",))
+    assert (set(ask.shows), ask.roles) == (shown | seen, ("@ann",))
     assert life.told("human_needed")[-1]["deadline"] == time_text(ask.deadline)
 
 

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -42,7 +43,7 @@ def test_a_public_module_needs_no_optional_package(name: str) -> None:
 
 def imported(source: str) -> Iterator[tuple[str, str]]:
     """The modules of Headway that a program imports, each with a name."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(ast.parse(dedent(source))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").partition(".")[0] == "headway":
             yield from ((str(node.module), each.name) for each in node.names)
         elif isinstance(node, ast.Import):

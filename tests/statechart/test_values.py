@@ -148,7 +148,11 @@ def test_a_function_answers_with_the_same_words_that_a_row_uses() -> None:
 
     answer = step(Telling, after(Telling), Telling.all_(), NOW)
     assert isinstance(answer, Step)
-    assert [type(effect).__name__ for effect in answer.effects] == ["Message", "SpawnChild", "Message"]
+    assert [type(effect).__name__ for effect in answer.effects] == [
+        "PublishMessage",
+        "SpawnChild",
+        "PublishMessage",
+    ]
     assert answer.snapshot.context == {"kept": 1}
 
 

@@ -87,12 +87,11 @@ class Hub:
         await self._engine.visibility.refresh()
         narrowed = self._engine.visibility.narrowed
         subscription = await self._subscription(caller, Subscription(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
+        instance = await self._conditional(caller, subscription)
+        session = Session(authorization, caller.tenant, instance, narrowed)
         slot = self._streams.take(caller)
+        # Nothing is awaited before the reader is registered: a feed without readers is closed.
         feed = self._feed(subscription, cipher)
-        session = Session(
-            authorization, caller.tenant, await self._conditional(caller, subscription), narrowed
-        )
-        # Registered before the wait: a feed without readers is closed.
         reader = FeedReader(feed, self.limits)
         feed.readers.add(reader)
         self._sessions[reader], self._slots[reader] = session, slot
@@ -159,8 +158,9 @@ class Hub:
 
     async def _refused(self) -> dict[Session, Problem]:
         """The sessions that may not read any more: an expired credential, say, or a withdrawn permission."""
-        found = {session: await self._verdict(session) for session in set(self._sessions.values())}
-        return {session: problem for session, problem in found.items() if problem is not None}
+        sessions = [*set(self._sessions.values())]
+        verdicts = await asyncio.gather(*map(self._verdict, sessions))  # what they look up is read together
+        return {session: problem for session, problem in zip(sessions, verdicts, strict=True) if problem}
 
     async def _verdict(self, session: Session) -> Problem | None:
         try:

@@ -10,7 +10,7 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.api.access import readable_by, readable_row
+from headway.api.access import Caller, readable_by, readable_row
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
 from headway.api.call import JSON_HEADERS, Reply, json_response
 from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
@@ -35,6 +35,7 @@ from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
 from headway.errors import InputError, UnknownInstanceError
+from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
 from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
@@ -65,7 +66,7 @@ LINE = (
 
 
 class SendEvent(RequestBody):
-    """An event for an instance. Who sends it is told by the credential."""
+    """An event for an instance. The credential names the sender."""
 
     event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
     data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None
@@ -180,6 +181,10 @@ class Line(ResponseBody):
     note: Annotated[
         Any, Meta(description="What people were asked in this step, and which questions it closed.")
     ]
+    since: Annotated[
+        Time | None,
+        Meta(description="When the states before were reached, if this line left them; else null."),
+    ]
     hash: Annotated[str, Meta(description="Covers the line and the hash of the line before it.")]
 
 
@@ -191,7 +196,7 @@ class Lines(ResponseBody):
 
 
 class WhyShown(ResponseBody):
-    """Why an instance stands where it stands."""
+    """Why an instance is in its current states."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool
@@ -264,7 +269,9 @@ async def list_instances(
     """The instances of the caller's tenant, in the order of their creation."""
     if chart is not None:
         node.engine.charts.newest(chart)
-    after = None if cursor is None else await _known(node, caller, cursor)
+    after = (
+        None if cursor is None else await readable_place(node, caller, cursor_place(INSTANCES, str, cursor))
+    )
     readable = await readable_by(node.engine, caller)
     if caller.actor.own:
         if owner not in {None, caller.actor.id}:
@@ -422,12 +429,12 @@ def _check_name(name: str | None) -> None:
 def _line(row: HistoryRow) -> Line:
     known = {name: getattr(row, name) for name in LINE}
     note = None if row.note is None else decode(object, row.note)
-    return Line(**known, at=time_text(row.at), data=data_of(row), note=note)
+    since = None if row.since is None else time_text(row.since)
+    return Line(**known, at=time_text(row.at), data=data_of(row), note=note, since=since)
 
 
-async def _known(node: Here, caller: Who, cursor: str) -> str:
+async def readable_place(node: Node, caller: Caller, instance: str) -> str:
     """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
-    instance = cursor_place(INSTANCES, str, cursor)
     try:
         await readable_row(node.engine, caller, instance)
     except UnknownInstanceError as error:

@@ -14,11 +14,13 @@ from headway.api.access import Access, Caller
 from headway.api.call import HttpCall
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.keyring import ADMIN, OWN
+from headway.api.problems import Problem
 from headway.engine.requests import Request as KeyedRequest
 from headway.node import Node
 
 MOST_PER_PAGE = 500
 PER_PAGE = 100
+MOST_VERSION = 2**53
 
 Here = Annotated[Node, Depends(attrgetter("node"))]
 Door = Annotated[Access, Depends(attrgetter("access"))]
@@ -53,7 +55,8 @@ class Needs:
         self.accepted = frozenset({scope, ADMIN, OWN} if own else {scope, ADMIN})
 
     def __call__(self) -> None:
-        """The route checks it."""
+        """Never called: a `Route` checks it. Anything else that has it as a dependency is closed."""
+        raise Problem("forbidden", "only a route of headway.http.Router can check a scope")
 
 
 def needs(scope: str, *, own: bool = False) -> Any:
@@ -75,6 +78,13 @@ def whole_number(text: object) -> object:
     """A number in a query, as JSON writes a whole one: `1.0`, `+1` and `1_0` are not accepted."""
     return int(text) if isinstance(text, str) and NUMBER.fullmatch(text) else text
 
+
+VersionNumber = Annotated[int, Strictness(), Field(ge=1, le=MOST_VERSION)]
+OneVersion = Annotated[
+    VersionNumber | None,
+    BeforeValidator(whole_number, json_schema_input_type=VersionNumber),
+    Query(description="Of this version only."),
+]
 
 Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=1_000)]
 Limit = Annotated[

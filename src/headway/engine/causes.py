@@ -35,7 +35,7 @@ THEN: dict[Then, str] = {
 class Failure(Value):
     """An error of work after which the work has not succeeded; `next_try` is when the next attempt comes.
 
-    `state` is empty where the history does not tell whose work it was. `then` says what followed: another
+    `state` is empty where the history does not name the state of the work. `then` says what followed: another
     attempt, or why there is none.
     """
 

@@ -155,6 +155,8 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
             version=snapshot.version,
             seq=snapshot.seq,
             status=living.status,
+            states=snapshot.state,
+            since=snapshot.reached or living.created_at,
             ended=snapshot.ended,
             parent=snapshot.parent,
             owner=snapshot.owner,
@@ -186,6 +188,7 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
             data=None if row.data is None else encode(row.data).decode(),
             version=done.snapshot.version,
             note=_note(done.effects) if number == last else None,
+            since=row.since,
             hash="",
         )
         line = chained(living.journal, line)

@@ -74,7 +74,7 @@ Call = tuple[Order, asyncio.Future[None]]
 
 
 class Engine:
-    """One door for every change of a state, on a store.
+    """Makes every change of a state, on a store.
 
     Calls that come while a transaction is under way wait together and go into the next one: no call
     waits for others at low load, and at high load a commit is shared by hundreds.
@@ -409,7 +409,7 @@ class Engine:
             self.store.submit(unit, partial(self._ended, calls, unit))
 
     def _ended(self, calls: Sequence[Call], unit: Batch, error: BaseException | None) -> None:
-        """A batch is committed, or has failed as a whole; go on with what came meanwhile."""
+        """A batch is committed, or has failed as a whole; continue with what arrived meanwhile."""
         self._busy -= 1
         if error is None:
             self._show(unit.written)

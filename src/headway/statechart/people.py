@@ -1,4 +1,4 @@
-"""People whom a chart names where a role could stand: `{owner}`, `{creator}`, `{field}`, `{event.by}`.
+"""People that a chart names in the place of a role: `{owner}`, `{creator}`, `{field}`, `{event.by}`.
 
 An entry in braces is resolved for one instance: to its owner, to who created it, to the ids in a field of its
 context, or to who last sent an event. During a step, an entry that names the sender counts as one of the
@@ -71,7 +71,7 @@ def sender_of(entry: str) -> str | None:
 
 
 def ids_of(entry: str, instance: Involved) -> tuple[str, ...]:
-    """The ids of those whom an entry names; none when nobody has that part."""
+    """The ids that an entry resolves to; none when nobody has that part."""
     if entry == OWNER:
         return _ids(instance.owner)
     if entry == CREATOR:
@@ -136,7 +136,7 @@ def may_read(whole: model.Model, entries: Iterable[str], instance: Involved, act
 
 
 def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
-    """For whom an ask is: its roles, and in the place of its entries the people, as `@id`."""
+    """The audience of an ask: its roles, and for its other entries the people, as `@id`."""
     found: dict[str, None] = {}
     for entry in entries:
         each = (AUDIENCE + who for who in ids_of(entry, instance)) if is_person(entry) else (entry,)
@@ -145,7 +145,7 @@ def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
 
 
 def split(entries: Iterable[str], instance: Involved) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The roles among entries, and the ids of the people whom the others name."""
+    """The roles among entries, and the ids that the other entries resolve to."""
     known = audience(entries, instance)
     people = tuple(each.removeprefix(AUDIENCE) for each in known if each.startswith(AUDIENCE))
     return tuple(each for each in known if not each.startswith(AUDIENCE)), people

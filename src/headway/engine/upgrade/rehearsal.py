@@ -123,13 +123,13 @@ OTHERS = "(others)"
 
 
 class Occurrences(Scratch):
-    """How often something is so, and a few instances of which it is."""
+    """How often something occurs, and a few instances as examples."""
 
     count: int = 0
     examples: list[str] = []
 
     def add(self, instance: str, times: int = 1) -> None:
-        """One more, or so many."""
+        """Add one occurrence, or `times`."""
         self.count += times
         if len(self.examples) < MOST_EXAMPLES and instance not in self.examples:
             self.examples.append(instance)
@@ -139,7 +139,7 @@ OccurrencesByKind = dict[str, Occurrences]
 
 
 def _count(tallies: OccurrencesByKind, kind: str, instance: str, times: int = 1) -> None:
-    """One more of a kind, or so many; how many kinds are kept is bounded."""
+    """Add one occurrence of a kind, or `times`; the number of kinds is bounded."""
     if kind not in tallies and len(tallies) >= MOST_KINDS:
         kind = OTHERS
     tallies.setdefault(kind, Occurrences()).add(instance, times)
@@ -271,13 +271,13 @@ class Stage:
     def _play_again(self, row: InstanceRow, old: Chart, activity: Activity) -> None:
         replay = self._replays.setdefault(row.version, HistoryReplay(old, self._new))
         for turn, count in activity.turns.items():
-            fate = replay.result(turn)
-            if fate is None:
+            result = replay.result(turn)
+            if result is None:
                 continue
             self._rehearsal.lines += count
-            if fate != "same":
-                kind = f"{FATES[fate]}: {turn.transition} in {turn.before}"
+            if result != "same":
+                kind = f"{DIFFERENCES[result]}: {turn.transition} in {turn.before}"
                 _count(self._rehearsal.history, kind, f"{row.tenant}/{row.id}", count)
 
 
-FATES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}
+DIFFERENCES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}

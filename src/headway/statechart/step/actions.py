@@ -149,7 +149,7 @@ def storable(value: Any) -> Any:
 
 
 def _written(data: Any) -> bytes:
-    """What a message carries as JSON; raises Fault for what is none, and for what is nested too deep."""
+    """What a message carries as JSON; raises Fault for a value that is not JSON or is nested too deep."""
     try:
         text = encode(data)
         require_depth(text)

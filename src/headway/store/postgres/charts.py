@@ -12,7 +12,7 @@ ALL = f"{CHART.select} ORDER BY chart, version"
 VERSIONS = "SELECT chart, version FROM chart_version"
 KEEP = f"{CHART.insert.format(rows='$1::chart_given[]')} ON CONFLICT DO NOTHING"
 REPLACE = CHART.upsert.format(rows="$1::chart_given[]")
-# All that live are looked at: whoever asks for several versions asks once.
+# Reads all live instances once, also when several versions are asked for.
 LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE NOT ended"
 
 

@@ -11,7 +11,7 @@ from headway.store.sqlite.tables import CHART
 ALL = f"{CHART.select} ORDER BY chart, version"
 VERSIONS = "SELECT chart, version FROM chart_version"
 KEEP = f"{CHART.insert} ON CONFLICT (chart, version) DO NOTHING"
-# All that live are looked at: whoever asks for several versions asks once.
+# Reads all live instances once, also when several versions are asked for.
 LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE ended = 0"
 
 
