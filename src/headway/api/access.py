@@ -14,7 +14,7 @@ from headway.codec import Value
 from headway.engine.engine import Engine
 from headway.engine.service import Service
 from headway.errors import UnknownInstanceError
-from headway.statechart.identity import normal_id
+from headway.statechart.identity import STANDS_FOR_A_PERSON, normal_id
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.port import Store
 from headway.store.queries import Readable
@@ -325,6 +325,8 @@ def _over(key: KeyRow, until: datetime | None, now: datetime) -> str | None:
         return "revoked"
     if normal_id(key.actor) != key.actor:  # made before ids that look like others were refused
         return "actor id"
+    if any(role.startswith(STANDS_FOR_A_PERSON) for role in key.roles):  # made before these were refused
+        return "role"
     if is_reserved(caller_of(key).actor):
         return "reserved"
     return "expired" if until is not None and until <= now else None

@@ -30,13 +30,14 @@ from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.clock import time_text
 from headway.codec import Meta, decode, encode, to_data
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
 from headway.errors import InputError, UnknownInstanceError
 from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
-from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -303,7 +304,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
     tag = {"ETag": f'"{row.seq}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=304, headers=tag)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     if not snapshot.ended:
         node.engine.charts.known(snapshot.chart, snapshot.version)  # else nobody could say what may be shown
     details = {name: getattr(snapshot, name) for name in DETAILS}
@@ -315,7 +316,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
 async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
     """The events that some transition waits for now, whatever its conditions say."""
     row = await readable_row(node.engine, caller, instance)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
     active = () if snapshot.ended else chart.configuration(snapshot.states)
     items = [
@@ -350,7 +351,8 @@ async def get_history(
 async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
-    explained = await node.engine.why(caller.tenant, instance)
+    readable = await readable_by(node.engine, caller)
+    explained = await node.engine.why(caller.tenant, instance, readable=readable)
     if caller.actor.own:
         explained = explained.without_operations()
     return WhyShown(

@@ -12,6 +12,7 @@ from logging import getLogger
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode, replace
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
@@ -28,7 +29,6 @@ from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
     Event,
-    Snapshot,
     claim_ask,
     delegate_ask,
     is_reserved,
@@ -98,7 +98,7 @@ class Inbox:
             # A chart that nobody has stored says nothing about duties, nor whose an instance is.
             return () if actor.own else row.answers
         try:
-            return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+            return answers_open_to(chart, stored_snapshot(instance), row.id, actor)
         except InputError as error:  # its chart was changed under its version: one must not hide the others
             self._warn_once(instance, error)
             return ()

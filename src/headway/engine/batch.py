@@ -264,10 +264,10 @@ class Batch:
     def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
         """Begin a life, unless the chart refuses."""
         chart = self.registry.newest(creation.chart)
-        facts: dict[str, Any] = {}
+        creator, facts = self._creator(key, creation), {}
         if chart.model.facts:
             context = first_context(chart, creation.context)
-            blank = Snapshot(chart.name, chart.version, key[1], context=context)
+            blank = Snapshot(chart.name, chart.version, key[1], context=context, creator=creator)
             facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,
@@ -279,6 +279,7 @@ class Batch:
             seed=creation.seed,
             parent=creation.parent,
             depth=creation.depth,
+            creator=creator,
         )
         if isinstance(outcome, Refusal):
             return outcome
@@ -287,6 +288,11 @@ class Batch:
         self._count_owned(key[0], None, outcome.snapshot)
         yield from self._apply(key, None, outcome)
         return None
+
+    def _creator(self, key: Key, creation: Creation) -> str:
+        """Who creates an instance: of a child, who created its parent."""
+        parent = None if creation.parent is None else self._snapshot((key[0], creation.parent)).creator
+        return parent or creation.by.id
 
     def _expected(self, order: Order) -> Living:
         """The instance an order is for, where the order expects it."""

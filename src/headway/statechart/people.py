@@ -91,12 +91,16 @@ def _ids(value: object) -> tuple[str, ...]:
 
 def owner_of(template: str, instance: str, creator: str, context: Mapping[str, Any]) -> str | None:
     """The owner of an instance that begins with this context; None if the chart declares none."""
-    known = {**context, "instance": instance, "creator": creator}
+    return owner_text(template, {**context, "instance": instance, "creator": creator}) or None
+
+
+def owner_text(template: str, known: Mapping[str, Any]) -> str:
+    """A template of an owner, filled in: the ids of people in the form in which they are compared."""
 
     def fill(found: re.Match[str]) -> str:
         return " ".join(_ids(known.get(found[1])))
 
-    return normal_id(model.FIELD.sub(fill, template))[:LONGEST_OWNER] or None if template else None
+    return normal_id(model.FIELD.sub(fill, template))[:LONGEST_OWNER]
 
 
 def senders(before: tuple[str, ...], *now: str) -> tuple[str, ...]:

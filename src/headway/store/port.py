@@ -252,6 +252,9 @@ class ChartStore(Protocol):
     async def all(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""
 
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""
 

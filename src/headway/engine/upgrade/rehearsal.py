@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.codec import Scratch, decode
+from headway.codec import Scratch
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import stored_chart
@@ -98,7 +99,7 @@ class Family:
         except UnknownChartError:
             said = f"{parent.chart} v{parent.version}, which is not known here"
             return [f"its parent lives by {said}: {REGISTER}"]
-        snapshot = decode(Snapshot, parent.snapshot)
+        snapshot = stored_snapshot(parent)
         event = child_changed(child[1], report.before, report.after, report.errors)
         facts = Facts(chart, parent.tenant, snapshot, self._engine.charts.given)
         known = await read_facts(self._engine.store, [facts])
@@ -209,7 +210,7 @@ class Stage:
         """Try the instances of a page."""
         rows = [row for row in page if row.version < self._new.version]
         self._rehearsal.already += len(page) - len(rows)
-        snapshots = [decode(Snapshot, row.snapshot) for row in rows]
+        snapshots = [stored_snapshot(row) for row in rows]
         given = self._engine.charts.given
         facts_of = [
             Facts(self._new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)

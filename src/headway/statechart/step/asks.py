@@ -11,8 +11,8 @@ from headway.codec import from_data, replace
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
-from headway.statechart.identity import require_id, same_id
-from headway.statechart.people import audience, is_person, names, wanted
+from headway.statechart.identity import normal_id, require_id, same_id
+from headway.statechart.people import AUDIENCE, audience, is_person, names, wanted
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import (
     CLAIM,
@@ -139,12 +139,20 @@ def _change(draft: Draft, state: str, ask: OpenAsk) -> None:
 
 
 def renew_audiences(draft: Draft) -> None:
-    """An open ask that names people is for the people that the entries resolve to after the step."""
-    for state, ask in draft.asks.items():
+    """An open ask that names people is for the people that the entries resolve to after the step.
+
+    Who holds it through somebody whom it no longer names gives it back.
+    """
+    for state, ask in [*draft.asks.items()]:
         before = draft.base.asks.get(state)
-        same = before is not None and before.id == ask.id
-        if same and audience(ask.roles, draft) != audience(ask.roles, draft.base):
-            _change(draft, state, ask)
+        if before is None or before.id != ask.id:
+            continue
+        asked, now = audience(ask.roles, draft.base), audience(ask.roles, draft)
+        if asked != now:
+            through = (ask.claimed_by, ask.delegated_to, *(each.id for each in ask.delegated_by))
+            people = {AUDIENCE + normal_id(each) for each in through if each is not None}
+            gone = people.intersection(asked).difference(now)
+            _change(draft, state, replace(ask, **NOBODY) if gone else ask)
 
 
 def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:

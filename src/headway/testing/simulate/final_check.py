@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from headway.engine.journal import BEGINNING, follows
 from headway.statechart.chart import Chart
 from headway.statechart.model import Add
-from headway.statechart.step.actions import filled
+from headway.statechart.step.actions import filled, names_in
 from headway.store.rows import Key, MessageRow
 from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
@@ -129,7 +129,7 @@ class FinalCheck:
         added: Counter[Key] = Counter()
         for key, lines in self._world.auditor.lines.items():
             snapshot, chart = self._world.auditor.snapshot(key), self._world.auditor.rows[key].chart
-            known = {"instance": key[1], **(snapshot.context if snapshot else {})}
+            known = names_in(snapshot, snapshot.context) if snapshot else {"instance": key[1]}
             for line in lines:
                 for action in actions_run(self._world.charts[chart, line.version], line).certain:
                     if isinstance(action, Add):
