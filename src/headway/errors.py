@@ -138,7 +138,7 @@ class GraphvizMissingError(DrawingError):
 
 
 class InputError(HeadwayError):
-    """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
+    """An argument is not what the call takes: a snapshot of another chart, a value that is not an event."""
 
 
 class TooDeepError(InputError):
@@ -253,7 +253,7 @@ STORE_NOT_OPEN = "the store is not open: write `async with Node(...) as node:`, 
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached, or went away; `maybe_committed` tells whether a change may be in it."""
+    """The database cannot be reached, or went away; `maybe_committed`: a change may be stored."""
 
     def __init__(self, message: str, *, maybe_committed: bool = False) -> None:
         self.maybe_committed = maybe_committed
@@ -305,7 +305,7 @@ class UnfinishedError(DeliveryError):
 
 
 class ClientError(HeadwayError):
-    """A call over HTTP failed; `maybe_committed` tells whether its change may have been made all the same.
+    """A call over HTTP failed; `maybe_committed`: whether its change may have been stored all the same.
 
     `request_id` is its idempotency key: repeated with it, the call is made once and gets the first answer.
     """
@@ -314,11 +314,36 @@ class ClientError(HeadwayError):
         self.request_id = request_id
         self.maybe_committed = maybe_committed
         doubt = f"; the change may have been committed: repeat the call with request_id={request_id!r}"
-        super().__init__(message + doubt if maybe_committed else message)
+        super().__init__(message + doubt if maybe_committed and not self._is_settled() else message)
+
+    def _is_settled(self) -> bool:
+        """Whether a repeat would change nothing and get the same answer."""
+        return False
 
 
 class ServiceUnavailableError(ClientError):
-    """The service could not be reached, went away, or cannot answer now."""
+    """The service could not be reached, went away, or cannot answer now.
+
+    `status`, `code`, `document` and `retry_after` are those of its answer, if there was one.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int | None = None,
+        document: Mapping[str, Any] | None = None,
+        retry_after: float | None = None,
+        request_id: str | None = None,
+        maybe_committed: bool = False,
+    ) -> None:
+        self.status, self.document, self.retry_after = status, document or {}, retry_after
+        self.code = str(self.document.get("code", ""))
+        super().__init__(message, request_id=request_id, maybe_committed=maybe_committed)
+
+
+CARRIED_OUT = frozenset({"secret_told", "result_refused"})
+"""Codes of problems that report what the call has changed."""
 
 
 class ProblemError(ClientError):
@@ -338,9 +363,11 @@ class ProblemError(ClientError):
     ) -> None:
         self.status, self.document, self.retry_after = status, document, retry_after
         self.code = str(document.get("code", ""))
-        detail = document.get("detail") or document.get("title") or "the service gave no reason"
-        text = f"{status} {self.code}: {detail}" if self.code else f"{status}: {detail}"
+        text = problem_text(status, document)
         super().__init__(text, request_id=request_id, maybe_committed=maybe_committed)
+
+    def _is_settled(self) -> bool:
+        return self.code in CARRIED_OUT
 
 
 class UnauthenticatedError(ProblemError):
@@ -383,6 +410,13 @@ class EventRefusedError(ProblemError):
     def reasons(self) -> tuple[str, ...]:
         """Why each transition for the event was refused."""
         return tuple(each["reason"] for each in self.document.get("objections", ()))
+
+
+def problem_text(status: int, document: Mapping[str, Any]) -> str:
+    """A problem document as the text of an error."""
+    code = document.get("code")
+    detail = document.get("detail") or document.get("title") or "the service gave no reason"
+    return f"{status} {code}: {detail}" if code else f"{status}: {detail}"
 
 
 def _excerpt(text: str) -> str:

@@ -19,6 +19,7 @@ from headway.engine.nodes import Announcer, Presence
 from headway.engine.orders import DAY, HOUR, Answer, Receipt
 from headway.engine.service import LOG, Component, Service
 from headway.engine.tail import Tail, cursor_of, cursor_text
+from headway.engine.tally import Tallies
 from headway.engine.tenant import Tenant
 from headway.engine.upgrade.rehearsal import rehearse
 from headway.engine.upgrade.upgrade import undo, upgrade
@@ -127,6 +128,7 @@ class Node:
         self.letters = Letters(store)
         self.presence = Presence(self.engine)
         self.tail = Tail(self.engine)
+        self.tallies = Tallies(self.engine, self.tail)
         self.timers = Timers(self.engine)
         self.rescue = Rescue(self.engine)
         self.pruning = Pruning(self.engine, retention)
@@ -156,7 +158,7 @@ class Node:
     @property
     def services(self) -> list[Component]:
         """All that runs in the background."""
-        own = [self.presence, self.tail, self.timers, self.rescue, self.pruning]
+        own = [self.presence, self.tail, self.tallies, self.timers, self.rescue, self.pruning]
         maybe: tuple[Component | None, ...] = (self._takeover, self.mirror, self.worker)
         chosen = [service for service in maybe if service is not None]
         return [*own, *self.relays, *chosen, self._announcer]

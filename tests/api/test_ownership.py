@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from headway import Actor, Ask, Event, Final, State, Statechart, any_live, person
-from headway.actions import put
+from headway.actions import put, spawn
 from headway.api.cursors import cursor_text
 from headway.api.live import hub_of
 from headway.codec import replace
@@ -149,7 +149,8 @@ async def test_somebody_whom_an_instance_names_reaches_it(service: Service) -> N
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/charts", "/v1/charts/Refund/counts", "/v1/operations/work", "/v1/keys", "/v1/work"]
+    "path",
+    ["/v1/charts", "/v1/charts/Refund/counts", "/v1/counts", "/v1/operations/work", "/v1/keys", "/v1/work"],
 )
 async def test_an_own_key_reaches_nothing_else(service: Service, path: str) -> None:
     """Charts, counts, operations, keys and work are not for end users."""
@@ -298,7 +299,7 @@ async def test_an_own_key_is_told_no_operations(service: Service) -> None:
 
 async def test_own_stands_alone(service: Service) -> None:
     """A key cannot have `own` and a scope that reaches more."""
-    with pytest.raises(InputError, match="stands alone"):
+    with pytest.raises(InputError, match="cannot be combined"):
         await service.access.keyring.make("default", ANN, ["own", "read"])
 
 
@@ -425,6 +426,24 @@ async def test_a_stream_ends_when_its_reader_is_no_longer_named(service: Service
         await hub_of(service.app.app).look()
         last = [line async for line in lines if line.startswith("data:")][-1]
     assert json.loads(last[5:])["code"] == "unknown_instance"
+
+
+class Folder(Statechart):
+    """Everybody may read it, but not the claims in it."""
+
+    here = State(initial=True, entry=spawn("Claim"))
+    stay = here.stay()
+
+
+async def test_why_lists_only_children_that_the_caller_may_read(database: str) -> None:
+    """A child of a closed chart is named to its readers and its owner alone."""
+    async with serving(database, [Folder, Claim]) as service:
+        await service.node.tenant().create(Folder, "f", by=ANN)
+        shown = {}
+        for actor in (ANN, BOB, person("otto", "auditor")):
+            async with service.as_("read", actor=actor) as client:
+                shown[actor.id] = len((await client.get("/v1/instances/f/why")).json()["children"])
+        assert shown == {"ann": 1, "bob": 0, "otto": 1}
 
 
 async def test_end_users_do_not_share_their_idempotency_keys(service: Service) -> None:

@@ -70,6 +70,7 @@ ELSEWHERE = {
     "release_work",
     "metrics",
     "follow_events",
+    "get_counts",
     "get_work",
     "retry_work",
     "list_workers",

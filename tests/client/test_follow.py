@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headway.client import LiveGap, LiveTransition
-from headway.client.actions import ConnectionFailure, HttpReply, HttpRequest, Item, Pause, ReadStream
+from headway.client.actions import ConnectionFailure, HttpReply, HttpRequest, Item, Now, Pause, ReadStream
 from headway.client.events import followed
 from headway.errors import ForbiddenError, NotFoundError, ServiceUnavailableError
 from tests.client.conftest import Place
@@ -69,18 +69,20 @@ def event(name: str) -> bytes:
 
 
 def played(replies: list[Any], retries: int = 2, after: str | None = None) -> list[Any]:
-    """What a stream does when it is answered like this."""
+    """What a stream does when it is answered like this; a number is the seconds until the next answer."""
     steps = followed(HttpRequest("GET", "/v1/events", stream=True), after, retries)
-    done, outcome = [], None
+    done, outcome, now = [], None, 0.0
     for _ in range(1_000):
         action = steps.send(outcome)
         done.append(action)
+        outcome = now if isinstance(action, Now) else None
+        now += action.seconds if isinstance(action, Pause) else 0.0
         if isinstance(action, HttpRequest | ReadStream):
+            while replies and isinstance(replies[0], float):
+                now += replies.pop(0)
             if not replies:
                 return done
             outcome = replies.pop(0)
-        else:
-            outcome = None
     raise AssertionError("it has no end")
 
 
@@ -134,3 +136,23 @@ def test_a_service_that_stays_away_is_an_error_at_last() -> None:
         played([lost, lost, lost])
     done = played([lost, lost, OPENED, WELCOME, lost, lost, OPENED])
     assert [each.seconds for each in done if isinstance(each, Pause)] == [0.25, 0.5, 0.25, 0.5]
+
+
+def test_a_stream_that_was_open_for_a_while_begins_the_count_again() -> None:
+    """A quiet stream that a proxy closes every minute is no failure, however often."""
+    done = played([OPENED, 60.0, b""] * 20)
+    assert {each.seconds for each in done if isinstance(each, Pause)} == {0.25}
+
+
+@pytest.mark.parametrize(
+    "ends",
+    [
+        [OPENED, b""],
+        [OPENED, 0.2, ConnectionFailure("lost", sent=True)],
+        [60.0, ConnectionFailure("no answer", sent=False)],
+    ],
+)
+def test_a_stream_that_does_not_stay_open_is_an_error_at_last(ends: list[Any]) -> None:
+    """It must be open, and for longer than the pause before it."""
+    with pytest.raises(ServiceUnavailableError):
+        played(ends * 3)

@@ -117,6 +117,7 @@ REFUSED = problem(409, "illegal", states=["a"], allowed=[])
         ([CUT, problem(401, "unauthenticated")], True),
         ([CUT, problem(429, "rate_limited", after="600")], True),
         ([CUT, problem(503, "schema")], True),
+        ([problem(409, "exists")], False),
     ],
 )
 def test_the_error_says_whether_the_call_may_have_been_committed(replies: list[Any], maybe: bool) -> None:  # noqa: FBT001 - a column
@@ -124,6 +125,44 @@ def test_the_error_says_whether_the_call_may_have_been_committed(replies: list[A
     error, _ = played(POST, *replies)
     assert (error.maybe_committed, error.request_id) == (maybe, "once")
     assert ("repeat the call with request_id='once'" in str(error)) == maybe
+
+
+@pytest.mark.parametrize("code", ["secret_told", "result_refused"])
+@pytest.mark.parametrize("before", [[], [CUT]])
+def test_a_problem_that_reports_a_change_says_so(code: str, before: list[Any]) -> None:
+    """The call was committed; its repeat would get the same problem, so the error does not ask for one."""
+    error, _ = played(POST, *before, problem(409, code))
+    assert (error.maybe_committed, error.request_id) == (True, "once")
+    assert str(error) == f"409 {code}: so"
+
+
+def test_an_unavailable_service_is_an_error_with_all_that_it_answered() -> None:
+    """Its code, its document, and the pause that it asks for, which was too long for the client."""
+    error, pauses = played(POST, problem(503, "unavailable", after="600", maybe_committed=False))
+    assert isinstance(error, ServiceUnavailableError)
+    assert (error.status, error.code, error.retry_after, pauses) == (503, "unavailable", 600.0, [])
+    assert error.document["maybe_committed"] is False
+    assert str(error) == "503 unavailable: so"
+
+
+@pytest.mark.parametrize(
+    ("reply", "text"),
+    [
+        (HttpReply(503, {}, b'{"code":"full","title":"The disk is full"}'), "503 full: The disk is full"),
+        (HttpReply(503, {}, b'{"code":"odd"}'), "503 odd: the service gave no reason"),
+        (HttpReply(502, {}, b"<html>"), "502: the service cannot be reached through its proxy"),
+        (HttpReply(418, {}, b"<html>"), "418: the service gave no reason"),
+    ],
+)
+def test_only_an_answer_without_a_problem_is_that_of_a_proxy(reply: HttpReply, text: str) -> None:
+    """A problem without a detail has its title."""
+    assert str(played(GET, reply, retries=0)[0]) == text
+
+
+def test_a_service_that_was_not_reached_has_answered_nothing() -> None:
+    """The attributes are there all the same."""
+    error, _ = played(POST, AWAY)
+    assert (error.status, error.code, error.retry_after, error.document) == (None, "", None, {})
 
 
 @pytest.mark.parametrize("reply", [AWAY, CUT, MAYBE, problem(500, "internal")])

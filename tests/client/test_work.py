@@ -60,6 +60,19 @@ async def test_work_fails_with_a_code_for_the_chart(payments: Place, form: Form)
     assert failed.context["result"] == {"code": "LIMIT", "message": "too much", "most": 3}
 
 
+async def test_a_result_that_is_refused_has_ended_the_attempt(payments: Place, form: Form) -> None:
+    """So the error says that something was committed; a repeat gets the same error."""
+    await payments.pay("p1")
+    async with worker(payments, form) as client:
+        [work] = await client.claim_work("w", ["pay"])
+        for _ in range(2):
+            with pytest.raises(CallConflictError) as refused:
+                await client.complete_work("w", work, {"paid": 7}, event="nope", request_id="end")
+            assert (refused.value.code, refused.value.maybe_committed) == ("result_refused", True)
+    failed = await until(payments.node.engine, ("acme", "p1"))
+    assert failed.context["result"]["code"]
+
+
 async def test_work_that_is_released_goes_to_another_with_its_checkpoint(payments: Place, form: Form) -> None:
     """It is the same attempt; a claim that is repeated with its key gets the same work."""
     await payments.pay("p1")

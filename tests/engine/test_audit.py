@@ -124,7 +124,7 @@ class Switch(Statechart):
 
 
 KEEP = "CREATE TABLE kept AS SELECT * FROM instance WHERE id = 's'"
-COLUMNS = "seq, status, ended, updated_at, journal, snapshot, seal"
+COLUMNS = "seq, status, states, since, ended, updated_at, journal, snapshot, seal"
 SET_BACK = (
     f"UPDATE instance SET ({COLUMNS}) = (SELECT {COLUMNS} FROM kept) WHERE id = 's';"  # noqa: S608 - as above
     " DELETE FROM history WHERE instance = 's' AND seq > 1; DROP TABLE kept"

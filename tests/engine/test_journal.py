@@ -457,7 +457,7 @@ async def asked_of(harness: Harness, name: str) -> list[dict[str, Any]]:
 FIELDS: dict[str, Any] = {
     "tenant": "t", "instance": "i", "seq": 1, "row": 0, "at": None, "event": "e", "transition": "e",
     "before": "", "after": "a", "actor": "ann", "reason": None, "attempt": 1, "data": None, "version": 1,
-    "note": None,
+    "note": None, "since": None,
 }  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,17 +14,23 @@ from typing import Any
 import pytest
 
 from headway.cli.main import main
+from headway.codec import encode, replace
 from headway.errors import SchemaError, StoreError
+from headway.statechart.snapshot import Snapshot
 from headway.store import migrate
 from headway.store.migrate import Migration
-from headway.store.postgres.store import postgres_database
+from headway.store.postgres.store import PostgresStore, postgres_database
+from headway.store.rows import InstanceRow
 from headway.store.sqlite.store import SqliteSchema, SqliteStore, sqlite_database
 from headway.testing import FakeClock
+from tests.store.contract.acts import writing
+from tests.store.contract.place import instance
 
 pytestmark = pytest.mark.mission("ENG-17")
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs/reference/database.md").read_text(encoding="utf-8")
 NAMES = {"sqlite": "SQLite", "postgres": "PostgreSQL"}
+LATER = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 STEPS = (
     Migration(1, "first", "CREATE TABLE a (x INTEGER); CREATE INDEX a_x ON a (x);", "DROP TABLE a;"),
     Migration(2, "second", "ALTER TABLE a ADD COLUMN y TEXT;", "ALTER TABLE a DROP COLUMN y;"),
@@ -65,6 +72,51 @@ async def test_up_and_down_and_up_is_up(tmp_path: Path) -> None:
         assert [*left] == [("schema_version",)]
         await migrate.up(again)
         assert await schema(once) == await schema(again)
+
+
+LIVED = Snapshot(
+    "c", 1, "i", states=("a", "b"), since={"outer": LATER, "a": LATER, "b": LATER + timedelta(microseconds=5)}
+)
+"""In two leaf states, of which one was entered later; one of the times is a whole second."""
+
+
+def stored() -> list[InstanceRow]:
+    """Instances whose leaf states are derived from their snapshots; one snapshot says nothing."""
+    snapshots = {"b": LIVED, "a": replace(LIVED, states=("a",)), "none": replace(LIVED, states=(), since={})}
+    return [
+        instance(
+            id_,
+            created_at=LATER,
+            since=lived.reached or LATER,
+            states=lived.state,
+            snapshot=encode(lived).decode(),
+        )
+        for id_, lived in snapshots.items()
+    ]
+
+
+@pytest.mark.mission("CON-TELL")
+async def test_leaf_states_are_derived_from_what_is_stored(tmp_path: Path, postgres_address: str) -> None:
+    """A database from before has its columns filled, to the microsecond, on both."""
+    path = str(tmp_path / "a.db")
+    async with sqlite_database(path) as database:
+        await migrate.up(database)
+    for store, opened in (
+        (SqliteStore(path), partial(sqlite_database, path)),
+        (PostgresStore(postgres_address), partial(postgres_database, postgres_address)),
+    ):
+        await store.open()
+        await store.run(writing(created=stored()))
+        await store.close()
+        async with opened() as database:
+            await migrate.down(database, 4)
+            await migrate.up(database)
+        await store.open()
+        rows = await store.instances.look_up([("acme", row.id) for row in stored()])
+        await store.close()
+        assert {row.id: (row.states, row.since) for row in rows} == {
+            row.id: (row.states, row.since) for row in stored()
+        }
 
 
 @pytest.mark.usefixtures("steps")

@@ -72,9 +72,17 @@ IN_ORDER: dict[str, tuple[str, list[Any], str]] = {
         *postgres_instances.page_of_instances(InstanceQuery("acme", chart="c", status="s")),
         "instance_by_status",
     ),
+    "living instances": (
+        *postgres_instances.page_of_instances(InstanceQuery("acme", ended=False)),
+        "instance_by_states",
+    ),
+    "living instances of a chart": (
+        *postgres_instances.page_of_instances(InstanceQuery("acme", chart="c", ended=False)),
+        "instance_by_states",
+    ),
     "old instances": (
         postgres_instances.PRUNE_INSTANCES,
-        [datetime.now(UTC), 10, "c"],
+        [datetime.now(UTC), 10, "c", None],
         "instance_ended",
     ),
     "the next timer": (NEXT_TIMER, [[("c", 1)]], "timer_by_due"),
@@ -143,6 +151,7 @@ async def test_a_list_takes_its_index(empty: PostgresStore, sql: str, values: li
     """What keeps others from it does not keep those whom it is for."""
     plan = await plan_of(empty, sql, values)
     assert index in INDEX_USED.findall(plan), plan
+    assert "Seq Scan" not in plan, plan
 
 
 async def test_a_plan_made_for_an_empty_table_is_good_for_a_full_one(empty_address: str) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import compile_path
 
-from headway.api import asks, charts, health, instances, keys, live, pages, workers
+from headway.api import asks, charts, counts, health, instances, keys, live, pages, workers
 from headway.api.access import Access
 from headway.api.call import problem_response
 from headway.api.cursors import CursorCiphers
@@ -28,6 +28,7 @@ from headway.node import Node
 
 ROUTERS: tuple[APIRouter, ...] = (
     charts.router,
+    counts.router,
     instances.router,
     asks.router,
     asks.links,
@@ -46,7 +47,7 @@ ROUTERS: tuple[APIRouter, ...] = (
 def application(
     node: Node, access: Access, *, limits: Limits | None = None, routers: Sequence[APIRouter] = ()
 ) -> Front:
-    """The service of a node, for those whom `access` knows. Whoever serves it starts and stops the node.
+    """The service of a node, for callers that `access` accepts. It neither starts nor stops the node.
 
     `routers` are those of the lifecycles that it runs.
     Raises InputError for a route of another class, and for a WebSocket.

@@ -96,7 +96,7 @@ class AskClaimBody(RequestBody):
 
 
 class DelegationBody(RequestBody):
-    """To whom an ask is passed on: the id of a person, who alone may answer then."""
+    """The delegate of an ask: the id of a person, who alone may answer then."""
 
     to: Annotated[ActorId, Meta(description="The person's id.")]
 
@@ -110,10 +110,10 @@ class AnswerBody(RequestBody):
 
 
 class NewLinkBody(RequestBody):
-    """For whom a link is, and for how long."""
+    """The person of a link, and how long it is valid."""
 
     person: Annotated[
-        ActorId, Meta(description="The person's id: whoever has the link answers as this person.")
+        ActorId, Meta(description="The person's id: anyone who has the link answers as this person.")
     ]
     roles: Annotated[
         list[ActorId],
@@ -126,7 +126,7 @@ class NewLinkBody(RequestBody):
 
 
 class NewLink(ResponseBody):
-    """A link, as its token: whoever has it may open and answer it. It is told this once."""
+    """A link, as its token: anyone who has the token may open and answer the ask. It is shown only once."""
 
     ask: str
     person: str

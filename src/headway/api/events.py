@@ -11,7 +11,7 @@ from headway.engine.registry import Registry
 from headway.errors import InputError, UnknownChartError
 from headway.statechart.step.step import status_of
 from headway.statechart.upgrade.instance import UPGRADE
-from headway.store.rows import EventRow, HistoryRow, LiveRow, LogRow
+from headway.store.rows import PRUNED, EventRow, HistoryRow, LiveRow, LogRow, MessageRow, Pruned
 
 
 def event_data(event: LogRow, name: str, charts: Registry) -> dict[str, Any]:
@@ -69,6 +69,8 @@ def _ends(line: HistoryRow) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _message(event: LiveRow, name: str) -> dict[str, Any]:
     """Sensitive values were redacted in the step that sent the message."""
     message = event.message
+    if message.kind == PRUNED:
+        return _pruned(message, name)
     return {
         "id": name,
         "type": "message",
@@ -81,4 +83,19 @@ def _message(event: LiveRow, name: str) -> dict[str, Any]:
         "name": message.name,
         "at": time_text(message.at),
         "data": None if message.data is None else decode(object, message.data),
+    }
+
+
+def _pruned(message: MessageRow, name: str) -> dict[str, Any]:
+    """How many instances in which final states are gone: who counts takes them off."""
+    gone = decode(Pruned, message.data or "")
+    return {
+        "id": name,
+        "type": "pruned",
+        "tenant": message.tenant,
+        "chart": message.name,
+        "version": gone.version,
+        "states": gone.states,
+        "count": gone.count,
+        "at": time_text(message.at),
     }

@@ -30,13 +30,14 @@ from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.clock import time_text
 from headway.codec import Meta, decode, encode, to_data
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
 from headway.errors import InputError, UnknownInstanceError
 from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
-from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -65,7 +66,7 @@ LINE = (
 
 
 class SendEvent(RequestBody):
-    """An event for an instance. Who sends it is told by the credential."""
+    """An event for an instance. The credential names the sender."""
 
     event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
     data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None
@@ -180,6 +181,10 @@ class Line(ResponseBody):
     note: Annotated[
         Any, Meta(description="What people were asked in this step, and which questions it closed.")
     ]
+    since: Annotated[
+        Time | None,
+        Meta(description="When the states before were reached, if this line left them; else null."),
+    ]
     hash: Annotated[str, Meta(description="Covers the line and the hash of the line before it.")]
 
 
@@ -191,7 +196,7 @@ class Lines(ResponseBody):
 
 
 class WhyShown(ResponseBody):
-    """Why an instance stands where it stands."""
+    """Why an instance is in its current states."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool
@@ -299,7 +304,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
     tag = {"ETag": f'"{row.seq}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=304, headers=tag)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     if not snapshot.ended:
         node.engine.charts.known(snapshot.chart, snapshot.version)  # else nobody could say what may be shown
     details = {name: getattr(snapshot, name) for name in DETAILS}
@@ -311,7 +316,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
 async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
     """The events that some transition waits for now, whatever its conditions say."""
     row = await readable_row(node.engine, caller, instance)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
     active = () if snapshot.ended else chart.configuration(snapshot.states)
     items = [
@@ -346,7 +351,8 @@ async def get_history(
 async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
-    explained = await node.engine.why(caller.tenant, instance)
+    readable = await readable_by(node.engine, caller)
+    explained = await node.engine.why(caller.tenant, instance, readable=readable)
     if caller.actor.own:
         explained = explained.without_operations()
     return WhyShown(
@@ -423,7 +429,8 @@ def _check_name(name: str | None) -> None:
 def _line(row: HistoryRow) -> Line:
     known = {name: getattr(row, name) for name in LINE}
     note = None if row.note is None else decode(object, row.note)
-    return Line(**known, at=time_text(row.at), data=data_of(row), note=note)
+    since = None if row.since is None else time_text(row.since)
+    return Line(**known, at=time_text(row.at), data=data_of(row), note=note, since=since)
 
 
 async def readable_place(node: Node, caller: Caller, instance: str) -> str:

@@ -20,6 +20,7 @@ from headway.node import Node
 
 MOST_PER_PAGE = 500
 PER_PAGE = 100
+MOST_VERSION = 2**53
 
 Here = Annotated[Node, Depends(attrgetter("node"))]
 Door = Annotated[Access, Depends(attrgetter("access"))]
@@ -77,6 +78,13 @@ def whole_number(text: object) -> object:
     """A number in a query, as JSON writes a whole one: `1.0`, `+1` and `1_0` are not accepted."""
     return int(text) if isinstance(text, str) and NUMBER.fullmatch(text) else text
 
+
+VersionNumber = Annotated[int, Strictness(), Field(ge=1, le=MOST_VERSION)]
+OneVersion = Annotated[
+    VersionNumber | None,
+    BeforeValidator(whole_number, json_schema_input_type=VersionNumber),
+    Query(description="Of this version only."),
+]
 
 Cursor = Annotated[str | None, Query(description="The `next` of the page before.", max_length=1_000)]
 Limit = Annotated[

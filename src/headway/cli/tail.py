@@ -16,7 +16,7 @@ from headway.codec import decode, encode
 from headway.engine.registry import Registry
 from headway.engine.tail import cursor_of, cursor_text
 from headway.node import Node
-from headway.store.rows import EventRow, LiveRow, LogRow, MessageRow
+from headway.store.rows import PRUNED, EventRow, LiveRow, LogRow, MessageRow
 
 
 def tail(
@@ -82,6 +82,8 @@ def _print(event: LogRow) -> None:
 
 def _message(event: LiveRow) -> Text:
     message = event.message
+    if message.kind == PRUNED:
+        return Text.assemble((f"{when(message.at)} ", "dim"), f"pruned of {event.chart}: {message.data}")
     text = Text.assemble((f"{when(message.at)} ", "dim"), (message.instance, "bold"), " says ")
     return text.append(message.name, "magenta").append(f" {_carried(message)}", "dim")
 

@@ -1,10 +1,10 @@
-"""Live events: server-sent events from bytes, and a stream that goes on after a lost connection."""
+"""Live events: server-sent events from bytes, and a stream that resumes after a lost connection."""
 
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
 from datetime import datetime
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from headway.client.actions import (
     Action,
@@ -13,6 +13,7 @@ from headway.client.actions import (
     HttpRequest,
     Item,
     Items,
+    Now,
     Pause,
     ReadStream,
     Reply,
@@ -70,7 +71,7 @@ class LiveGap(ServiceAnswer, tag="gap"):
 
 
 LiveEvent: TypeAlias = LiveTransition | LiveMessage | LiveGap
-"""What `follow` gives. Each has the `id` to go on after it."""
+"""The items of `follow`. Each has the `id` after which to resume."""
 
 
 class LiveType(ServiceAnswer):
@@ -107,28 +108,47 @@ class ServerSentEvents:
         self._rest = b""
 
 
+class StreamEnd(NamedTuple):
+    """What ended a connection, and for how many seconds it was open."""
+
+    reply: Reply
+    lasted: float = 0.0
+
+
 def followed(request: HttpRequest, after: str | None, retries: int) -> Items[LiveEvent]:
-    """The events of a stream, opened again after its last event whenever it ends; raises ClientError."""
-    received, failures = ServerSentEvents(after), 0
+    """The events of a stream, opened again after its last event whenever it ends; raises ClientError.
+
+    Only failures in a row count: not if something came, nor if it was open for longer than the last pause.
+    """
+    received, failures, pause = ServerSentEvents(after), 0, 0.0
     while True:
         before = received.last_id
         headers = {} if before is None else {"last-event-id": before}
         end = yield from _until_it_ends(request._replace(headers=headers), received)
-        failures = 1 if received.last_id != before else failures + 1
-        pause = pause_after(end, failures)
-        if pause is None or failures > retries:
-            raise error_of(request, end, doubt=False)
+        has_worked = received.last_id != before or end.lasted > pause
+        failures = 1 if has_worked else failures + 1
+        asked = pause_after(end.reply, failures)
+        if asked is None or failures > retries:
+            raise error_of(request, end.reply, doubt=False)
+        pause = asked
         yield Pause(pause)
 
 
 def _until_it_ends(
     request: HttpRequest, received: ServerSentEvents
-) -> Generator[Action | Item[LiveEvent], Any, Reply]:
-    """Give the events of one connection; what ended it. A problem in the stream is as one instead of it."""
+) -> Generator[Action | Item[LiveEvent], Any, StreamEnd]:
+    """Give the events of one connection, until it ends."""
     reply: Reply = yield request
     if not isinstance(reply, HttpReply) or reply.failed:
-        return reply
+        return StreamEnd(reply)
+    opened: float = yield Now()
     received.restart()
+    end = yield from _events(received)
+    return StreamEnd(end, (yield Now()) - opened)
+
+
+def _events(received: ServerSentEvents) -> Generator[Action | Item[LiveEvent], Any, Reply]:
+    """Give the events of an open stream; what ended it. A problem in the stream is as one instead of it."""
     while True:
         data: bytes | ConnectionFailure = yield ReadStream()
         if not isinstance(data, bytes):

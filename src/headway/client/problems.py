@@ -8,6 +8,7 @@ from typing import Any
 from headway.client.actions import HttpReply, HttpRequest, Reply
 from headway.codec import decode
 from headway.errors import (
+    CARRIED_OUT,
     CallConflictError,
     ClientError,
     EventRefusedError,
@@ -18,6 +19,7 @@ from headway.errors import (
     RateLimitedError,
     ServiceUnavailableError,
     UnauthenticatedError,
+    problem_text,
 )
 
 ERRORS: dict[int, type[ProblemError]] = {
@@ -59,6 +61,8 @@ def may_be_committed(request: HttpRequest, reply: Reply, *, before: bool) -> boo
         return before or reply.sent
     document = document_of(reply)
     code = document.get("code")
+    if code in CARRIED_OUT:
+        return True
     if code in UNTOUCHED:
         return before or document.get("maybe_committed") is True
     if code is None or code in REFUSED_BEFORE:
@@ -76,14 +80,14 @@ def error_of(request: HttpRequest, reply: Reply, *, doubt: bool) -> ClientError:
     if not isinstance(reply, HttpReply):
         return ServiceUnavailableError(reply.message, request_id=request.key, maybe_committed=doubt)
     document = document_of(reply)
+    known: dict[str, Any] = {
+        "retry_after": retry_after(reply),
+        "request_id": request.key,
+        "maybe_committed": doubt,
+    }
     if reply.status in GATEWAYS:
-        text = f"{reply.status}: {document.get('detail', 'the service cannot be reached through its proxy')}"
-        return ServiceUnavailableError(text, request_id=request.key, maybe_committed=doubt)
+        unreachable = f"{reply.status}: the service cannot be reached through its proxy"
+        text = problem_text(reply.status, document) if document else unreachable
+        return ServiceUnavailableError(text, status=reply.status, document=document, **known)
     kind = EventRefusedError if is_refusal(document) else ERRORS.get(reply.status, ProblemError)
-    return kind(
-        reply.status,
-        document,
-        retry_after=retry_after(reply),
-        request_id=request.key,
-        maybe_committed=doubt,
-    )
+    return kind(reply.status, document, **known)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -16,6 +17,8 @@ from headway.errors import ClientError, InputError
 T = TypeVar("T")
 PER_PAGE = 100
 UNADDRESSABLE = frozenset({"", ".", ".."})
+NOT_UNICODE = "a name or a filter has a lone surrogate, which cannot be sent"
+VISIBLE = re.compile("[!-~]+")
 
 
 class RepeatedRequests:
@@ -38,11 +41,12 @@ class RepeatedRequests:
         expected_seq: int | None = None,
         wait: float = 0.0,
     ) -> Steps[T]:
+        key = secrets.token_urlsafe(18) if request_id is None else header_text("request_id", request_id)
         request = HttpRequest(
             "POST",
             path,
             None if body is None else encode(as_json(body)),
-            key=secrets.token_urlsafe(18) if request_id is None else request_id,
+            key=key,
             headers={} if expected_seq is None else {"if-match": f'"{expected_seq}"'},
             wait=wait,
         )
@@ -60,18 +64,31 @@ class RepeatedRequests:
             cursor = page.next
 
 
+def header_text(what: str, text: str) -> str:
+    """A text for a header; raises InputError, which does not quote it, if no header can hold it."""
+    if VISIBLE.fullmatch(text) is None:
+        raise InputError(f"{what} must have visible ASCII characters only, at least one")
+    return text
+
+
 def quoted(name: str) -> str:
     """A name as a part of a path; raises InputError for one that would be another path."""
     if name in UNADDRESSABLE:
         raise InputError(f"no instance, chart, ask or work is called {name!r}")
-    return quote(name, safe="")
+    try:
+        return quote(name, safe="")
+    except UnicodeEncodeError as error:
+        raise InputError(NOT_UNICODE) from error
 
 
 def target(path: str, query: Mapping[str, Any]) -> str:
-    """A path with its query; booleans as JSON has them."""
+    """A path with its query; booleans as JSON has them. Raises InputError for what is not Unicode."""
     fields = given(**query).items()
     texts = {name: str(value).lower() if isinstance(value, bool) else value for name, value in fields}
-    return f"{path}?{urlencode(texts)}" if texts else path
+    try:
+        return f"{path}?{urlencode(texts)}" if texts else path
+    except UnicodeEncodeError as error:
+        raise InputError(NOT_UNICODE) from error
 
 
 def given(**fields: Any) -> dict[str, Any]:
@@ -80,7 +97,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def _read(kind: type[T], reply: HttpReply, request: HttpRequest | None = None) -> T:
-    """The answer as a value; raises ClientError for what is none of Headway's."""
+    """The answer as a value; raises ClientError if it is not an answer of Headway."""
     try:
         return decode(kind, reply.body)
     except InputError as error:

@@ -20,7 +20,7 @@ from headway.client.answers import (
     WhyShown,
 )
 from headway.client.events import LiveEvent, followed
-from headway.client.requests import PER_PAGE, given, quoted, target
+from headway.client.requests import PER_PAGE, given, header_text, quoted, target
 from headway.client.work import WorkVerbs
 from headway.clock import backoff
 from headway.errors import ForbiddenError, InputError, NotFoundError
@@ -140,11 +140,12 @@ class Verbs(WorkVerbs):
     ) -> Items[LiveEvent]:
         """Live events, from after the event with the id `after`, or from now on; they have no end.
 
-        After a lost connection it goes on where it was, without a gap or a repeat.
+        After a lost connection it resumes where it was, without a gap or a repeat.
         """
         wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
         request = HttpRequest("GET", target("/v1/events", wanted), stream=True)
-        return followed(request, after, self._retries)
+        begin = None if after is None else header_text("after", after)
+        return followed(request, begin, self._retries)
 
     # Asks.
 

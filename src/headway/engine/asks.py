@@ -8,9 +8,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
+from logging import getLogger
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode, replace
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
@@ -27,7 +29,6 @@ from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
     Event,
-    Snapshot,
     claim_ask,
     delegate_ask,
     is_reserved,
@@ -35,8 +36,9 @@ from headway.statechart.snapshot import (
 )
 from headway.statechart.step.asks import HOLDING
 from headway.store.queries import AskQuery
-from headway.store.rows import AskRow, InstanceRow
+from headway.store.rows import AskRow, InstanceRow, Key
 
+LOG = getLogger("headway")
 MOST_READ = 1_000
 """How many asks are read for one page: those that an actor is barred from are read and not shown."""
 
@@ -53,9 +55,10 @@ class Inbox:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._unreadable: set[Key] = set()
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
-        """At most so many asks, the oldest first; a page may be short though there is a next one."""
+        """At most `limit` asks, the oldest first; a page may be short though there is a next one."""
         found: list[AskRow] = []
         read = 0
         while True:
@@ -94,7 +97,17 @@ class Inbox:
         if chart is None:
             # A chart that nobody has stored says nothing about duties, nor whose an instance is.
             return () if actor.own else row.answers
-        return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+        try:
+            return answers_open_to(chart, stored_snapshot(instance), row.id, actor)
+        except InputError as error:  # its chart was changed under its version: one must not hide the others
+            self._warn_once(instance, error)
+            return ()
+
+    def _warn_once(self, instance: InstanceRow, error: InputError) -> None:
+        key = (instance.tenant, instance.id)
+        if key not in self._unreadable and len(self._unreadable) < MOST_READ:
+            self._unreadable.add(key)
+            LOG.warning("the asks of %s are in no inbox: %s", instance.id, error)
 
 
 SHORTEST_SECRET = 16
@@ -178,7 +191,7 @@ STEP_AND_EFFECT = 2
 
 
 class Asks:
-    """The asks of an engine. Every change goes through the engine's one door, so the chart decides it."""
+    """The asks of an engine. Every change is an event that the engine sends, so the chart decides it."""
 
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""

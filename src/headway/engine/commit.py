@@ -63,8 +63,7 @@ class Living:
     @classmethod
     def stored_as(cls, row: InstanceRow) -> Living:
         """An instance as it is stored."""
-        snapshot = decode(Snapshot, row.snapshot)
-        return cls(snapshot, row.status, row.created_at, journal=row.journal, stored=True)
+        return cls(stored_snapshot(row), row.status, row.created_at, journal=row.journal, stored=True)
 
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
@@ -137,6 +136,14 @@ class Undo:
         self._replaced.clear()
 
 
+def stored_snapshot(row: InstanceRow) -> Snapshot:
+    """The snapshot of a stored instance. Those that are older than its field `owner` get that of the row."""
+    snapshot = decode(Snapshot, row.snapshot)
+    if snapshot.owner is None and row.owner is not None:
+        return replace(snapshot, owner=row.owner)
+    return snapshot
+
+
 def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
     """The row of an instance as it is now, sealed."""
     snapshot = living.snapshot
@@ -148,6 +155,8 @@ def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:
             version=snapshot.version,
             seq=snapshot.seq,
             status=living.status,
+            states=snapshot.state,
+            since=snapshot.reached or living.created_at,
             ended=snapshot.ended,
             parent=snapshot.parent,
             owner=snapshot.owner,
@@ -179,6 +188,7 @@ def write_history(commit: Commit, living: Living, done: Step) -> None:
             data=None if row.data is None else encode(row.data).decode(),
             version=done.snapshot.version,
             note=_note(done.effects) if number == last else None,
+            since=row.since,
             hash="",
         )
         line = chained(living.journal, line)

@@ -15,21 +15,25 @@ from headway.store.rows import HistoryRow, InstanceRow
 
 BEGINNING = ""
 """What the first line of an instance is chained to."""
-SCHEME = 1
+SCHEME = 2
 """The scheme of what is written now."""
+FIRST_LINE = (
+    "tenant", "instance", "seq", "row", "at", "event", "transition", "before", "after", "actor", "reason",
+    "attempt", "data", "version", "note",
+)  # fmt: skip
 LINES: dict[int, Callable[[HistoryRow], object]] = {
-    1: attrgetter(
-        "tenant", "instance", "seq", "row", "at", "event", "transition", "before", "after", "actor", "reason",
-        "attempt", "data", "version", "note",
-    ),
-}  # fmt: skip
+    1: attrgetter(*FIRST_LINE),
+    2: attrgetter(*FIRST_LINE, "since"),
+}
 """The fields of a line of history that its hash covers, by scheme."""
+FIRST_SEAL = (
+    "tenant", "id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at",
+    "updated_at", "journal",
+)  # fmt: skip
 SEALS: dict[int, Callable[[InstanceRow], object]] = {
-    1: attrgetter(
-        "tenant", "id", "chart", "version", "seq", "status", "ended", "parent", "owner", "created_at",
-        "updated_at", "journal",
-    ),
-}  # fmt: skip
+    1: attrgetter(*FIRST_SEAL),
+    2: attrgetter(*FIRST_SEAL, "states", "since"),
+}
 """The fields of an instance's row that its seal covers beside the snapshot, by scheme."""
 
 

@@ -227,6 +227,11 @@ class Follower:
             return self._given
         return max(self._reached, self._tail.end) if self._has_joined else self._reached
 
+    @property
+    def waits(self) -> bool:
+        """Whether events wait to be given."""
+        return bool(self._waiting)
+
     async def open(self) -> Self:
         """Start following; without a cursor, from this call on."""
         self._tail.attend(self)

@@ -22,6 +22,7 @@ from headway.store.queries import (
     MessagePage,
     MessageQuery,
     Settlement,
+    StateCounts,
     TimerQuery,
     WorkQuery,
 )
@@ -38,6 +39,7 @@ from headway.store.rows import (
     LeaseRow,
     LetterRow,
     NodeRow,
+    StateCount,
     TimerRow,
     Version,
     WorkRow,
@@ -72,8 +74,21 @@ class InstanceStore(Protocol):
     async def owned(self, table: Owned, after: Key, limit: int) -> Sequence[tuple[Key, Key]]:
         """The keys of all timers, work or asks, each with the key of its instance, ordered as `names`."""
 
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first.
+
+        Its cost is that of the number of these sets, however many instances there are.
+        """
+
+    async def counts(self, tenant: str) -> StateCounts:
+        """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
+
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
-        """Delete instances that ended before a time, with their history and asks; returns how many."""
+        """Delete instances that ended before a time, with their history and asks; returns how many.
+
+        For each version and final states a message in the log (`PRUNED`) says how many, so that its readers
+        can keep their counts.
+        """
 
 
 class HistoryStore(Protocol):
@@ -98,7 +113,7 @@ class EventStore(Protocol):
     async def page(self, query: EventQuery) -> EventPage:
         """Events from a cursor on.
 
-        None is missed, whoever commits when; a message comes after the lines of its step.
+        None is missed, whatever the order of commits; a message comes after the lines of its step.
         """
 
     async def last(self) -> Cursor:
@@ -161,7 +176,7 @@ class AskStore(Protocol):
         """A page of asks, the oldest first."""
 
     async def misfiled(self, limit: int) -> Sequence[Key]:
-        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        """The keys of asks whose entries in the inbox index do not match their audience."""
 
 
 class LeaseStore(Protocol):
@@ -237,6 +252,9 @@ class ChartStore(Protocol):
     async def all(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""
 
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""
 
@@ -276,7 +294,7 @@ class NodeStore(Protocol):
     """Which nodes are alive, and the versions that each of them knows."""
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
-        """Count a node as alive for so long; nodes whose time is over are deleted."""
+        """Register a node as alive for `milliseconds`, and delete nodes whose time is over."""
 
     async def forget(self, name: str) -> None:
         """Delete a node that has ended."""
@@ -372,4 +390,4 @@ class Store(Protocol):
         """
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Tell other processes on the same database that there is something new: a hint, no promise."""
+        """Notify other processes on the same database; notifications may be lost."""

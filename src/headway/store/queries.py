@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from headway.codec import Value
-from headway.store.rows import Cursor, LetterRow, LogRow, MessageRow, Version
+from headway.store.rows import Cursor, LetterRow, LogRow, MessageRow, StateCount, Version
 
 
 class Readable(Value):
@@ -33,6 +33,13 @@ class InstanceQuery(Value):
     readable: Readable | None = None
     after: str | None = None
     limit: int = 100
+
+
+class StateCounts(Value):
+    """StateCounts of instances, all true at the cursor: a reader that goes on from there keeps them right."""
+
+    items: Sequence[StateCount]
+    cursor: Cursor
 
 
 class AskQuery(Value):
@@ -77,7 +84,7 @@ class MessageQuery(Value):
     """Which messages to read from a cursor on, in their order; without `kinds`, those of all kinds.
 
     No more than `limit` messages are examined, whether they match or not. `early` includes messages that
-    may still be preceded by those of an open transaction: a reader that goes on from their cursor may miss
+    may still be preceded by those of an open transaction: a reader that continues at their cursor may miss
     some.
     """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from headway.codec import Plain, replace
+from headway.codec import Plain, encode, replace
 
 Key = tuple[str, str]
 """A tenant, and an id or a name within it."""
@@ -16,7 +16,7 @@ Version = tuple[str, int]
 
 
 class Cursor(NamedTuple):
-    """A place in a log of rows; a reader that goes on from here misses nothing, whoever commits when.
+    """A place in a log of rows; a reader that continues here misses nothing, whatever the order of commits.
 
     `message` is used by the log of events only: the live message after the line `position`, or 0.
     """
@@ -33,7 +33,8 @@ AFTER_LINES = 10**18 - 1
 class InstanceRow(Plain):
     """An instance: the columns to filter by, the hash of its last line of history, and its snapshot.
 
-    `seal` is a hash of all other columns.
+    `states` are its leaf states (the active atomic ones) in document order, joined by `+` as in a line of
+    history; `since` is when this set of them was reached. `seal` is a hash of all other columns.
     """
 
     tenant: str
@@ -42,6 +43,8 @@ class InstanceRow(Plain):
     version: int
     seq: int
     status: str
+    states: str
+    since: datetime
     ended: bool
     parent: str | None
     owner: str | None
@@ -52,11 +55,32 @@ class InstanceRow(Plain):
     seal: str = ""
 
 
+class StateCount(Plain):
+    """How many instances of a version are in one set of leaf states, and since when the first of them is.
+
+    `oldest` is None for those that have ended.
+    """
+
+    chart: str
+    version: int
+    states: str
+    ended: bool
+    count: int
+    oldest: datetime | None = None
+
+
+PRUNED = "pruned"
+"""The kind of a message in the log that tells how many instances of a chart, its name, were pruned.
+
+It is of no instance, and no destination takes it.
+"""
+
+
 class HistoryRow(Plain):
     """A line of an instance's history; `cursor` is its place among all lines of a store.
 
-    `note` has the asks that the step opened and closed. `hash` covers the line and the hash of the line
-    before it.
+    `note` has the asks that the step opened and closed. `since` is when the states `before` were reached, if
+    the line left them, and None for one that did not. `hash` covers the line and the hash of the line before.
     """
 
     tenant: str
@@ -74,6 +98,7 @@ class HistoryRow(Plain):
     data: str | None
     version: int
     note: str | None
+    since: datetime | None
     hash: str
     position: int = 0
     stamp: int = 0
@@ -243,10 +268,26 @@ class MessageRow(Plain):
         return Cursor(self.stamp, self.position)
 
 
+class Pruned(Plain):
+    """What a message of the kind `PRUNED` carries: how many instances in which final states are gone."""
+
+    version: int
+    states: str
+    count: int
+
+
+def pruned_message(group: tuple[str, str, int, str], count: int, message_id: str, at: datetime) -> MessageRow:
+    """The message that tells of pruned instances, by their tenant, chart, version and final states."""
+    tenant, chart, version, states = group
+    data = encode(Pruned(version, states, count)).decode()
+    return MessageRow(tenant=tenant, id=message_id, instance="", kind=PRUNED, name=chart, data=data, at=at)
+
+
 class LiveRow(Plain):
     """A live message in the log of events, with its instance's chart, owner and parent.
 
-    It comes after the lines of its step.
+    It comes after the lines of its step. One of the kind `PRUNED` is of no instance: it says how many are
+    gone.
     """
 
     message: MessageRow
@@ -267,7 +308,7 @@ class LiveRow(Plain):
 
     @property
     def data(self) -> str | None:
-        """What the message carries."""
+        """The data of the message."""
         return self.message.data
 
 

@@ -43,6 +43,8 @@ INSTANCE = InstanceRow(
     version=1,
     seq=1,
     status="draft",
+    states="draft",
+    since=AT,
     ended=False,
     parent=None,
     owner=None,
@@ -67,6 +69,7 @@ HISTORY = HistoryRow(
     data=None,
     version=1,
     note=None,
+    since=AT,
     hash="00",
 )
 KNOWN = (("expense", 1),)

@@ -168,7 +168,7 @@ class TestLiveMessages:
             await store.run(writing(history=[line(place, "C")], messages=[live(place, "c")]))
         assert await store.instances.prune(AT, 100) == 1
         log = await log_from(store, Cursor())
-        assert said(log) == "BbCcCc"
+        assert said(log) == "BbCcCc" + THERE[0].chart
         assert last.cursor <= await store.events.forgotten() < log[2].cursor
 
     async def test_one_who_follows_fifty_instances_misses_nothing(self, place: Place, store: Store) -> None:

@@ -51,7 +51,7 @@ class _Bulk(RequestBody):
     limit: Annotated[
         int,
         Meta(ge=1, le=MOST_AT_ONCE),
-        Meta(description="For so many instances at most; `next` leads to the rest."),
+        Meta(description="The most instances to change; `next` leads to the rest."),
     ] = MOST_AT_ONCE
     cursor: Annotated[
         Annotated[str, Meta(max_length=1000)] | None, Meta(description="The `next` of the call before.")
@@ -114,7 +114,7 @@ def _retrying(engine: Engine, caller: Caller, _: BulkRetry) -> BulkOperation:
     return Retrying(engine, caller.tenant)
 
 
-ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
+OPERATIONS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
     BulkCancel: _cancelling,
     BulkSend: _sending,
     BulkRetry: _retrying,
@@ -123,14 +123,14 @@ ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
 
 @router.post("/bulk", operation_id="change_many")
 async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -> BulkResult:
-    """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
+    """Cancel instances, send them an event, or retry their work. A dry run unless `dry_run` is false.
 
     The instances that the caller may read are taken in the order of their creation, each with an outcome of
     its own. Charts judge as ever who may do what. A call that did not come back is repeated with the same
     `Idempotency-Key` and cursor: what was done is not done again.
     """
     _require_states(node, body.filter)
-    act = ACTS[type(body)](node.engine, caller, body)
+    act = OPERATIONS[type(body)](node.engine, caller, body)
     after = (
         None
         if body.cursor is None

@@ -111,8 +111,16 @@ class Draft(Scratch):
         self.states = tuple([node.id for node in self.active if node.atomic])
         return self.states
 
-    def row(self, transition: str, before: tuple[str, ...], event: Event, reason: str | None = None) -> None:
-        """Add a line to the history."""
+    def row(
+        self,
+        transition: str,
+        before: tuple[str, ...],
+        event: Event,
+        reason: str | None = None,
+        *,
+        since: datetime | None = None,
+    ) -> None:
+        """Add a line to the history; `since` is when the states before it were reached, if it leaves them."""
         sender, secrets = self.event, self.chart.secrets
         self.rows.append(
             Row(
@@ -127,6 +135,7 @@ class Draft(Scratch):
                 reason=reason or sender.reason,
                 attempt=sender.attempt,
                 data=event.data if secrets is None else secrets.event(event.name, event.data),
+                since=since,
             )
         )
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
+
 from headway.statechart import model
 from headway.statechart.effects import CancelWork, ClosedAsk
 from headway.statechart.expressions.budget import ExhaustedError
 from headway.statechart.expressions.expressions import truthy
 from headway.statechart.people import senders
 from headway.statechart.refusal import Veto
-from headway.statechart.snapshot import Event, OpenWork
+from headway.statechart.snapshot import Event, OpenWork, reached
 from headway.statechart.step.actions import (
     Fault,
     as_delay,
@@ -38,7 +41,8 @@ MOST_MOVES = 64
 
 def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     """Take transitions together: leave, act, enter; then write one line of history."""
-    before = draft.before = draft.states
+    before, since = draft.states, draft.since
+    draft.before = before
     if len(arcs) == 1:
         arc = arcs[0]
         name = arc.name
@@ -62,7 +66,14 @@ def microstep(draft: Draft, arcs: list[Arc], event: Event) -> None:
     if draft.chart.computed and not draft.ended:
         _compute(draft, arcs)
         draft.settle()
-    draft.row(name, before, event)
+    draft.row(name, before, event, since=None if draft.since is since else _left(draft, before, since))
+
+
+def _left(draft: Draft, before: tuple[str, ...], since: Mapping[str, datetime]) -> datetime | None:
+    """When the states before were reached, if they were left, also to be entered again; else None."""
+    earlier = reached(before, since)
+    stays = before == draft.states and earlier == reached(before, draft.since)
+    return None if stays else earlier
 
 
 def _prepared(arc: Arc, leaf: StateNode) -> Move | None:

@@ -150,9 +150,7 @@ def _context(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) ->
     if rule.context is not None:
         updates = as_json(_called(old, new, rule.context, snapshot))
         if not isinstance(updates, dict):
-            raise InputError(
-                f"{rule.context} answered with {type(updates).__name__}: it answers with updates"
-            )
+            raise InputError(f"{rule.context} must return a mapping of updates, not {type(updates).__name__}")
         context |= updates
     kind = new.context_type
     if kind is None:
@@ -203,7 +201,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
 
 def _homeless(state: str, name: str, node: StateNode | None) -> str:
     if node is not None:
-        return f'{name} has states inside now: say in which {state} goes on, states={{"{state}": ...}}'
+        return f'{name} has states inside now: say in which {state} continues, states={{"{state}": ...}}'
     if name == state:
         return f'there is no state {state} any more: say where it goes, states={{"{state}": ...}}'
     return f"{state} goes to {name}, which does not exist"
@@ -317,7 +315,7 @@ def _acted(upgrade: InstanceUpgrade, further: Acted) -> dict[str, tuple[str, ...
 def _finished(upgrade: InstanceUpgrade) -> Step:
     draft, before = upgrade.draft, upgrade.snapshot
     event = draft.event
-    draft.row(UPGRADE, before.states, event)
+    draft.row(UPGRADE, before.states, event, since=before.reached)
     add_effects(draft, before, upgrade.old, upgrade.came)
     settle(draft)
     if draft.ended:
@@ -369,7 +367,7 @@ def restore_snapshot(
     work = {state: _again(each, attempts.get(each.id)) for state, each in was.work.items()}
     event = Event(UNDO, {"version": record.to, "to": record.version}, by, reason=reason)
     draft = draft_of(old, replace(was, work=work, ended=False), event, in_utc(now), facts=NOTHING)
-    draft.row(UNDO, snapshot.states, event)
+    draft.row(UNDO, snapshot.states, event, since=snapshot.reached)
     states = {ask.id: state for state, ask in snapshot.asks.items()}
     came = {state: states.get(ask.id, "") for state, ask in was.asks.items()}
     add_effects(draft, snapshot, new, came)

@@ -26,11 +26,17 @@ LAST_EVENT = f"SELECT {HORIZON}"
 # OFFSET 0: a look into the index for each line, whatever the planner believes about the table.
 OWN = (
     "CROSS JOIN LATERAL (SELECT tenant AS whose, id AS which, chart, owner, parent FROM instance"
-    " WHERE tenant = told.tenant AND id = told.instance OFFSET 0) AS own"
+    " WHERE tenant = told.tenant AND id = told.instance{or_none} OFFSET 0) AS own"
 )
-IS_LIVE = "kind = 'live'"
+OF_INSTANCE = OWN.format(or_none="")
+# A message that tells of pruned instances has the name of their chart.
+OF_MESSAGE = OWN.format(
+    or_none=" UNION ALL SELECT told.tenant, '', told.name, NULL, NULL WHERE told.kind = 'pruned'"
+)
+IS_LIVE = "kind IN ('live', 'pruned')"
+"""What is in the log, as the condition of its indexes."""
 WINDOW = 1_000
-"""So many lines and messages are looked at for those that fit a query."""
+"""How many lines and messages one page of a query examines."""
 FIRST = "ORDER BY stamp, position LIMIT"
 THE_END = Cursor(*[2**63 - 1] * 3)
 HELD_BACK = (
@@ -113,11 +119,11 @@ def page_of_events(query: EventQuery) -> tuple[str, list[Any]]:
         where.equal(whose=query.tenant, which=query.instance)
     page = (
         f"(SELECT stamp AS at_stamp, position AS at_position, {LINE}"
-        f" FROM {HISTORY.name} AS told {OWN} {where} AND {lines}"
+        f" FROM {HISTORY.name} AS told {OF_INSTANCE} {where} AND {lines}"
         " AND (stamp, position) <= ((SELECT stamp FROM last), (SELECT position FROM last))"
         f" {FIRST} {limit})"
         f" UNION ALL (SELECT stamp, position, {LIVE}"
-        f" FROM {MESSAGE.name} AS told {OWN} {where} AND {live}"
+        f" FROM {MESSAGE.name} AS told {OF_MESSAGE} {where} AND {live}"
         " AND (stamp, position) <= ((SELECT stamp FROM last), (SELECT message FROM last))"
         f" {FIRST} {limit})"
     )

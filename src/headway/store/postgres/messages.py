@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 
 from headway.store.postgres.database import PostgresDatabase
-from headway.store.postgres.history import FORGET
+from headway.store.postgres.history import FORGET, IS_LIVE
 from headway.store.postgres.tables import LETTER, MESSAGE, NOW, Where
 from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import AFTER_LINES, Cursor
@@ -57,7 +57,7 @@ WITH gone AS (
         SELECT ctid FROM outbox WHERE at < $1 AND {PAST_ALL_CONSUMERS} LIMIT $2 FOR UPDATE SKIP LOCKED
     )) RETURNING stamp, position, kind
 ), last AS (
-    SELECT stamp, {AFTER_LINES} AS position, position AS message FROM gone WHERE kind = 'live'
+    SELECT stamp, {AFTER_LINES} AS position, position AS message FROM gone WHERE {IS_LIVE}
     ORDER BY stamp DESC, message DESC LIMIT 1
 ), noted AS (
     {FORGET}

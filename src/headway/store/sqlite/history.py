@@ -6,12 +6,22 @@ position of the last line written before it, and follows that line in the log.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from operator import attrgetter
 from typing import Any
 
 from headway.store.queries import EventPage, EventQuery
-from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
+from headway.store.rows import (
+    PRUNED,
+    Cursor,
+    EventRow,
+    HistoryRow,
+    Key,
+    LiveRow,
+    LogRow,
+    pruned_message,
+)
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import HISTORY, MESSAGE, readable_values
@@ -28,21 +38,26 @@ DELETE FROM history WHERE position IN (
 )
 """
 LAST_TO_GO = "SELECT hash FROM history WHERE tenant = ? AND instance = ? ORDER BY position LIMIT 1 OFFSET ?"
-# What is left of a history must tell that the engine took the rest.
+# The lines that are left must show that the engine deleted the others.
 NOTE_PRUNED = "UPDATE instance SET pruned = ? WHERE tenant = ? AND id = ?"
-PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
+LAST_PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
 WINDOW = 1_000
-"""So many lines and messages are looked at for those that fit a query."""
+"""How many lines and messages one page of a query examines."""
 # Not the highest position there is: that goes back when instances and messages are pruned.
 LAST_EVENT = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('history', 'outbox')"
 FORGOTTEN = "SELECT stamp, position, message FROM forgotten WHERE log = 'events'"
 FILTERS = {
     "instance": "told.instance = :instance",
-    "chart": "own.chart = :chart",
+    "chart": "{chart} = :chart",
     "owner": "own.owner = :owner",
     "parent": "own.parent = :parent",
 }
-READABLE = "(own.chart NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
+READABLE = "({chart} NOT IN (SELECT value FROM json_each(:closed)) OR own.owner = :person)"
+OF_INSTANCE = "own.chart"
+OF_MESSAGE = "CASE told.kind WHEN 'pruned' THEN told.name ELSE own.chart END"
+"""The chart of a message: one that tells of pruned instances has the name of their chart."""
+IS_LIVE = "kind IN ('live', 'pruned')"
+"""What is in the log, as the condition of its indexes."""
 TENANT = "told.tenant = :tenant"
 ALL_OF_A_TENANT = "+told.tenant = :tenant"
 """Not by the index of instances, which would sort all that the tenant ever had."""
@@ -54,18 +69,19 @@ LINES = (
     " {filters} ORDER BY told.position LIMIT :limit"
 )
 MESSAGES = (
-    "SELECT own.chart, own.owner, own.parent,"
+    f"SELECT {OF_MESSAGE}, own.owner, own.parent,"
     f" told.line, {', '.join(f'told.{column}' for column in MESSAGE.columns)}"
-    f" FROM outbox AS told {OWN} WHERE told.kind = 'live'"
+    " FROM outbox AS told LEFT JOIN instance AS own ON own.tenant = told.tenant AND own.id = told.instance"
+    f" WHERE told.{IS_LIVE} AND (own.id IS NOT NULL OR told.kind = 'pruned')"
     " AND told.position > :after_message AND told.position <= :last_message"
     " {filters} ORDER BY told.position LIMIT :limit"
 )
-FIRST_MESSAGE = (
-    "SELECT position FROM outbox WHERE kind = 'live' AND line >= ? ORDER BY line, position LIMIT 1"
-)
+FIRST_MESSAGE = f"SELECT position FROM outbox WHERE {IS_LIVE} AND line >= ? ORDER BY line, position LIMIT 1"
 WINDOW_OF_LINES = "SELECT position FROM history WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 WINDOW_OF_MESSAGES = "SELECT line, position FROM outbox WHERE position > ? ORDER BY position LIMIT 1 OFFSET ?"
 cursor_of = attrgetter("cursor")
+Group = tuple[str, str, int, str]
+"""What instances that are pruned have in common: tenant, chart, version and final states."""
 
 
 def forgetting(last: str) -> str:
@@ -83,7 +99,7 @@ FORGET_LINES = forgetting(
 )
 # They stay, but without their instance nobody knows whose they are.
 FORGET_LIVE = forgetting(
-    "SELECT line, position FROM outbox WHERE kind = 'live' AND tenant = ? AND instance = ?"
+    f"SELECT line, position FROM outbox WHERE {IS_LIVE} AND tenant = ? AND instance = ?"
     " ORDER BY position DESC LIMIT 1"
 )
 
@@ -109,7 +125,15 @@ class SqliteHistory:
 
     async def pruned(self, key: Key) -> str:
         """The hash of an instance's last pruned line, while other lines or its row are left; else empty."""
-        return next((str(last) for (last,) in await self._database.fetch(PRUNED, key)), "")
+        return next((str(last) for (last,) in await self._database.fetch(LAST_PRUNED, key)), "")
+
+
+def tell_of_pruned(connection: Connection, pruned: Mapping[Group, int], now: datetime) -> None:
+    """Put into the log how many instances of each group are gone; belongs in their transaction."""
+    for group, count in pruned.items():
+        last = last_event(connection)
+        message = pruned_message(group, count, f"{PRUNED}:{last.message + 1}", now)
+        connection.write(MESSAGE.insert, [[*MESSAGE.values(message), last.position]])
 
 
 def prune_lines(connection: Connection, key: Key, limit: int) -> tuple[int, bool]:
@@ -163,9 +187,9 @@ def read_events(connection: Connection, query: EventQuery) -> EventPage:
     }
     found: list[LogRow] = []
     if last.position > after.position:
-        found += _lines(connection.fetch(_filtered(LINES, query), bound))
+        found += _lines(connection.fetch(_filtered(LINES, query, OF_INSTANCE), bound))
     if last.message > after.message:
-        found += _messages(connection.fetch(_filtered(MESSAGES, query), bound))
+        found += _messages(connection.fetch(_filtered(MESSAGES, query, OF_MESSAGE), bound))
         found.sort(key=cursor_of)
     events = found[: query.limit]
     if len(events) == query.limit:
@@ -180,7 +204,7 @@ def last_event(connection: Connection) -> Cursor:
 
 
 def _in_both_logs(connection: Connection, cursor: Cursor, end: Cursor) -> Cursor:
-    """The same place with the last message before it, which the cursor of a line does not tell."""
+    """The same place with the last message before it, which the cursor of a line does not contain."""
     if cursor.message or not end.message:
         return cursor
     found = connection.fetch(FIRST_MESSAGE, (cursor.position,))
@@ -198,14 +222,14 @@ def _window_ends(connection: Connection, query: EventQuery, after: Cursor, end: 
     return min([end, *(Cursor(0, *place) for place in (*lines, *messages))])
 
 
-def _filtered(sql: str, query: EventQuery) -> str:
+def _filtered(sql: str, query: EventQuery, chart: str) -> str:
     """The statement for the filters that are set."""
     terms = [term for name, term in FILTERS.items() if getattr(query, name) is not None]
     if query.readable is not None:
         terms.append(READABLE)
     if query.tenant is not None:
         terms.append(ALL_OF_A_TENANT if query.instance is None else TENANT)
-    return sql.format(filters="".join(f" AND {term}" for term in terms))
+    return sql.format(filters="".join(f" AND {term.format(chart=chart)}" for term in terms))
 
 
 def _lines(found: Iterable[tuple[Any, ...]]) -> list[EventRow]:

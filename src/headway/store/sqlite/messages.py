@@ -9,7 +9,7 @@ from headway.store.queries import MessagePage, MessageQuery, Settlement
 from headway.store.rows import Cursor
 from headway.store.sqlite.connection import Connection
 from headway.store.sqlite.database import SqliteDatabase
-from headway.store.sqlite.history import forgetting
+from headway.store.sqlite.history import IS_LIVE, forgetting
 from headway.store.sqlite.leases import is_held
 from headway.store.sqlite.letters import settle_letters
 from headway.store.sqlite.tables import MESSAGE, to_time
@@ -63,7 +63,7 @@ PRUNE_MESSAGES = f"DELETE FROM outbox WHERE position IN ({OLD_MESSAGES})"
 FORGET_MESSAGES = forgetting(
     f"""
 SELECT line, position FROM (
-    SELECT line, max(position) AS position FROM outbox WHERE kind = 'live' AND position IN ({OLD_MESSAGES})
+    SELECT line, max(position) AS position FROM outbox WHERE {IS_LIVE} AND position IN ({OLD_MESSAGES})
 ) WHERE position IS NOT NULL
 """
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headway.store.queries import EventPage, EventQuery
-from headway.store.rows import Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
+from headway.store.rows import PRUNED, Cursor, EventRow, HistoryRow, Key, LiveRow, LogRow
 from headway.testing.memory.tables import JobRunner, Tables
 
 
@@ -61,7 +61,9 @@ def _page(tables: Tables, query: EventQuery) -> EventPage:
         if (own := tables.instances.get(key)) is not None:
             found += [EventRow(line, own.chart, own.owner, own.parent) for line in lines]
     for row in tables.messages:
-        if row.kind == "live" and (own := tables.instances.get((row.tenant, row.instance))) is not None:
+        if row.kind == PRUNED:
+            found.append(LiveRow(row, row.cursor, row.name))
+        elif row.kind == "live" and (own := tables.instances.get((row.tenant, row.instance))) is not None:
             found.append(LiveRow(row, row.cursor, own.chart, own.owner, own.parent))
     found = [event for event in found if event.cursor > query.after and query.takes(event)]
     found.sort(key=lambda event: event.cursor)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from datetime import datetime
 
+from headway.codec import replace
 from headway.store.port import Owned
-from headway.store.queries import InstanceQuery
-from headway.store.rows import InstanceRow, Key
+from headway.store.queries import InstanceQuery, StateCounts
+from headway.store.rows import Cursor, InstanceRow, Key, StateCount, pruned_message
 from headway.store.unit import LookUpInstances
 from headway.testing.memory.tables import Commands, JobRunner, Tables
 
@@ -52,7 +54,25 @@ class MemoryInstances:
 
     async def prune(self, before: datetime, limit: int, chart: str | None = None) -> int:
         """Delete instances that ended before a time, with their history and asks; returns how many."""
-        return await self._call(lambda tables, _: _prune(tables, before, limit, chart), writes=True)
+
+        def prune(tables: Tables, now: datetime) -> int:
+            pruned = _prune(tables, before, limit, chart)
+            for group, count in pruned.items():
+                place = tables.next_position()
+                message = pruned_message(group, count, str(place), now)
+                tables.messages.append(replace(message, position=place))
+            return pruned.total()
+
+        return await self._call(prune, writes=True)
+
+    async def oldest(self, tenant: str) -> Sequence[StateCount]:
+        """For each version and set of leaf states of living instances one that got there first."""
+        counts = await self.counts(tenant)
+        return [replace(each, count=1) for each in counts.items if not each.ended]
+
+    async def counts(self, tenant: str) -> StateCounts:
+        """How many instances of a tenant are in which leaf states, and the cursor at which that is true."""
+        return await self._call(lambda tables, _: _counts(tables, tenant))
 
 
 def _look_up(tables: Tables, keys: Collection[Key]) -> list[InstanceRow]:
@@ -88,16 +108,31 @@ def _owned(tables: Tables, table: Owned, after: Key, limit: int) -> list[tuple[K
     return [(key, (key[0], instance)) for key, instance in found]
 
 
-def _prune(tables: Tables, before: datetime, limit: int, chart: str | None) -> int:
+def _counts(tables: Tables, tenant: str) -> StateCounts:
+    groups: dict[tuple[str, int, str, bool], list[datetime]] = {}
+    for row in tables.instances.values():
+        if row.tenant == tenant:
+            groups.setdefault((row.chart, row.version, row.states, row.ended), []).append(row.since)
+    items = [
+        StateCount(chart, version, states, ended, len(since), None if ended else min(since))
+        for (chart, version, states, ended), since in groups.items()
+    ]
+    return StateCounts(items, Cursor(0, tables.position))
+
+
+def _prune(
+    tables: Tables, before: datetime, limit: int, chart: str | None
+) -> Counter[tuple[str, str, int, str]]:
     ended = [
         row
         for row in tables.instances.values()
         if row.ended and row.updated_at < before and chart in {None, row.chart}
     ]
     ended.sort(key=lambda row: (row.chart, row.updated_at))
+    gone = Counter((row.tenant, row.chart, row.version, row.states) for row in ended[:limit])
     for row in ended[:limit]:
         _forget(tables, (row.tenant, row.id))
-    return len(ended[:limit])
+    return gone
 
 
 def _forget(tables: Tables, instance: Key) -> None:

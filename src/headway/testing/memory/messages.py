@@ -7,7 +7,7 @@ from datetime import datetime
 from operator import attrgetter
 
 from headway.store.queries import MessagePage, MessageQuery, Settlement
-from headway.store.rows import Cursor
+from headway.store.rows import PRUNED, Cursor
 from headway.testing.memory.tables import JobRunner, Tables
 
 POSITION = attrgetter("position")
@@ -89,7 +89,7 @@ def _prune(tables: Tables, before: datetime, limit: int) -> int:
     past = min((cursor.position for cursor in tables.consumers.values()), default=None)
     first = [row for row in tables.messages if past is None or row.position <= past][:limit]
     gone = {row.position for row in first if row.at < before}
-    live = [row.cursor for row in first if row.position in gone and row.kind == "live"]
+    live = [row.cursor for row in first if row.position in gone and row.kind in {"live", PRUNED}]
     tables.forgotten = max([tables.forgotten, *live])
     tables.messages = [row for row in tables.messages if row.position not in gone]
     return len(gone)

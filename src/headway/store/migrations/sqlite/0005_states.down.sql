@@ -1,0 +1,10 @@
+DELETE FROM outbox WHERE kind = 'pruned';
+DROP INDEX outbox_live;
+DROP INDEX outbox_live_by_instance;
+CREATE INDEX outbox_live ON outbox (line) WHERE kind = 'live';
+CREATE INDEX outbox_live_by_instance ON outbox (tenant, instance) WHERE kind = 'live';
+ALTER TABLE history DROP COLUMN since;
+DROP INDEX instance_ended_by_states;
+DROP INDEX instance_by_states;
+ALTER TABLE instance DROP COLUMN since;
+ALTER TABLE instance DROP COLUMN states;
