@@ -59,8 +59,9 @@ def _fingerprint(function: FunctionType) -> str:
 
 def _defaults(function: FunctionType) -> Iterator[str]:
     """Default values that look the same in each process; others, such as objects, are left out."""
-    named = {**dict(enumerate(function.__defaults__ or ())), **(function.__kwdefaults__ or {})}
-    yield from (f"{name}={value!r}" for name, value in named.items() if type(value) in PLAIN)
+    named: list[tuple[object, object]] = [*enumerate(function.__defaults__ or ())]
+    named += (function.__kwdefaults__ or {}).items()
+    yield from (f"{name}={value!r}" for name, value in named if type(value) in PLAIN)
 
 
 def _parts(code: CodeType) -> Iterator[str]:
