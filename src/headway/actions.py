@@ -1,4 +1,4 @@
-"""What a transition can do besides moving on: the actions a chart declares as data."""
+"""Actions: what a transition does besides changing the state, declared as data."""
 
 from __future__ import annotations
 

@@ -61,7 +61,7 @@ def spell(duration: int) -> str:
 
 
 def backoff(failures: int, *, base: float, cap: float, factor: float = 2.0) -> float:
-    """The wait after so many failures in a row, in the unit of `base`: it grows by the factor, up to the cap.
+    """The wait after `failures` in a row, in the unit of `base`: it grows by the factor, up to the cap.
 
     Without a failure there is no wait.
     """
@@ -77,7 +77,7 @@ def time_text(moment: datetime) -> str:
 
 
 class Clock(Protocol):
-    """Whoever needs the time asks a clock."""
+    """The source of the current time."""
 
     def now(self) -> datetime:
         """The time, in UTC."""

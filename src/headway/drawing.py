@@ -112,7 +112,7 @@ async def _run(program: str, option: str, source: bytes, seconds: float) -> byte
 
 
 def _restrain(pid: int) -> None:
-    """Bound the memory of a program that waits for its input, and let it give way to the service."""
+    """Limit the memory of a program that waits for its input, and give it a lower priority."""
     with suppress(OSError):  # it has ended already
         os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, 0) + NICENESS)
         if hasattr(resource, "prlimit"):  # only Linux has it

@@ -138,7 +138,7 @@ class GraphvizMissingError(DrawingError):
 
 
 class InputError(HeadwayError):
-    """An argument is not what the call takes: a snapshot of another chart, an event that is none."""
+    """An argument is not what the call takes: a snapshot of another chart, a value that is not an event."""
 
 
 class TooDeepError(InputError):
@@ -253,7 +253,7 @@ STORE_NOT_OPEN = "the store is not open: write `async with Node(...) as node:`, 
 
 
 class StoreUnavailableError(StoreError):
-    """The database cannot be reached, or went away; `maybe_committed` tells whether a change may be in it."""
+    """The database cannot be reached, or went away; `maybe_committed`: a change may be stored."""
 
     def __init__(self, message: str, *, maybe_committed: bool = False) -> None:
         self.maybe_committed = maybe_committed
@@ -305,7 +305,7 @@ class UnfinishedError(DeliveryError):
 
 
 class ClientError(HeadwayError):
-    """A call over HTTP failed; `maybe_committed` tells whether its change may have been made all the same.
+    """A call over HTTP failed; `maybe_committed`: whether its change may have been stored all the same.
 
     `request_id` is its idempotency key: repeated with it, the call is made once and gets the first answer.
     """

@@ -1,4 +1,4 @@
-"""`Lifecycle`: charts with all that they need to run, as a package offers them and a process takes them."""
+"""`Lifecycle`: charts with all that they need to run. A package provides it, and a process loads it."""
 
 from __future__ import annotations
 

@@ -247,18 +247,21 @@ async def test_of_two_changes_at_once_one_goes_first(store: Store) -> None:
 
 
 async def test_a_key_made_for_an_id_that_looks_like_another_is_refused(store: Store) -> None:
-    """Nobody calls by a key that was stored before such ids were refused; the key's log says why."""
+    """Nobody calls by a key that was stored before such ids and roles were refused; its log says why."""
     access, keys = Access(store), store.keys
     made = await access.keyring.make("acme", ANN, ["read"])
     note = KeyNoteRow("acme", "twin", made.key.made_at, "made", 1, made.key.made_at, made.key.made_at, by="")
-    twin = "0123456789abcdef"
-    await keys.add(replace(made.key, id=twin, actor="ann "), replace(note, key=twin))
-    with pytest.raises(Problem) as refused:
-        await access.caller(f"Bearer {made.text.replace(made.key.id, twin)}")
-    assert refused.value.status == 401
-    await access.log.turn()
-    noted = await keys.notes(KeyNoteQuery("acme", twin))
-    assert {note.what for note in noted} == {"made", "refused: actor id"}
+    for twin, change, why in (
+        ("0123456789abcdef", {"actor": "ann "}, "actor id"),
+        ("fedcba9876543210", {"roles": ("{owner}",)}, "role"),
+    ):
+        await keys.add(replace(made.key, id=twin, **change), replace(note, key=twin))
+        with pytest.raises(Problem) as refused:
+            await access.caller(f"Bearer {made.text.replace(made.key.id, twin)}")
+        assert refused.value.status == 401
+        await access.log.turn()
+        noted = await keys.notes(KeyNoteQuery("acme", twin))
+        assert {note.what for note in noted} == {"made", f"refused: {why}"}
     for bad in (Actor("ann "), Actor("ann", "person", frozenset({"manager\n"}))):
         with pytest.raises(InputError):
             await access.keyring.make("acme", bad, ["read"])

@@ -6,12 +6,18 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
-from fastapi import Depends, HTTPException
+from fastapi import Depends, HTTPException, WebSocket
 from starlette.responses import StreamingResponse
 
 from headway import Event, person
+from headway.api.access import Access
+from headway.api.app import application
 from headway.api.limits import Limits
+from headway.errors import InputError
 from headway.http import Here, Problem, Router, Who, json_response, needs
+from headway.node import Node
+from headway.store.sqlite.connection import MEMORY
+from tests.api.charts import CHARTS
 from tests.api.serving import Service, serving
 
 pytestmark = pytest.mark.mission("ENG-6", "ENG-14")
@@ -198,3 +204,24 @@ async def test_the_limit_of_bodies_holds_for_small_bodies_too(own: Service) -> N
 async def test_a_query_is_no_part_of_the_path(own: Service, path: str, status: int) -> None:
     """What follows the question mark chooses no route and belongs to no name."""
     assert (await own.client.post(path, json={"event": "submit"})).status_code == status
+
+
+@pytest.mark.parametrize("guards", [[needs("admin")], []], ids=["guarded", "open"])
+async def test_a_lifecycle_cannot_bring_a_websocket(guards: list[Any]) -> None:
+    """Nothing checks its scopes: the service does not start with one."""
+    router = Router(prefix="/mine", dependencies=guards)
+
+    @router.websocket("/ws")
+    async def talk(socket: WebSocket) -> None:
+        await socket.accept()
+
+    async with Node(f"sqlite:///{MEMORY}", CHARTS) as node, Access(node.engine.store) as access:
+        with pytest.raises(InputError, match="/mine/ws must not be a WebSocket"):
+            application(node, access, routers=[router])
+
+
+def test_a_scope_is_closed_where_nothing_checks_it() -> None:
+    """A route of another kind calls the dependency, which refuses everybody."""
+    with pytest.raises(Problem) as refused:
+        needs("read").dependency()
+    assert refused.value.code == "forbidden"

@@ -128,3 +128,22 @@ async def test_a_service_without_a_secret_makes_no_links() -> None:
             answer = await client.post("/v1/asks/leave:1:0/link", json=FOR_EVE)
     assert (answer.status_code, answer.json()["code"]) == (409, "not_possible")
     assert "link_secrets" in answer.json()["detail"]
+
+
+async def test_a_closed_ask_shows_itself_to_who_has_answered_it(service: Service) -> None:
+    """Its data and its form are not for others who have a link to it, neither before nor after."""
+    path = await asked(service)
+    tokens = {
+        body["person"]: (await service.client.post(f"{path}/link", json=body)).json()["token"]
+        for body in (FOR_EVE, {"person": "joe"})
+    }
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as anybody:
+
+        async def shown(person: str) -> tuple[bool, dict[str, Any], bool]:
+            answer = (await anybody.get(f"/v1/links/{tokens[person]}")).json()
+            return answer["closed"], answer["shows"], answer["form"] is not None
+
+        data = {"purpose": "sea", "amount": 100}
+        assert (await shown("eve"), await shown("joe")) == ((False, data, True), (False, {}, False))
+        assert (await anybody.post(f"/v1/links/{tokens['eve']}", json=GRANT)).status_code == 200
+        assert (await shown("eve"), await shown("joe")) == ((True, data, True), (True, {}, False))

@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.client import connect
 
 from headway import Actor, Ask, Event, Final, State, Statechart, any_live, person
-from headway.actions import put
+from headway.actions import put, spawn
 from headway.api.cursors import cursor_text
 from headway.api.live import hub_of
 from headway.codec import replace
@@ -149,7 +149,8 @@ async def test_somebody_whom_an_instance_names_reaches_it(service: Service) -> N
 
 
 @pytest.mark.parametrize(
-    "path", ["/v1/charts", "/v1/charts/Refund/counts", "/v1/counts", "/v1/operations/work", "/v1/keys", "/v1/work"]
+    "path",
+    ["/v1/charts", "/v1/charts/Refund/counts", "/v1/counts", "/v1/operations/work", "/v1/keys", "/v1/work"],
 )
 async def test_an_own_key_reaches_nothing_else(service: Service, path: str) -> None:
     """Charts, counts, operations, keys and work are not for end users."""
@@ -298,7 +299,7 @@ async def test_an_own_key_is_told_no_operations(service: Service) -> None:
 
 async def test_own_stands_alone(service: Service) -> None:
     """A key cannot have `own` and a scope that reaches more."""
-    with pytest.raises(InputError, match="stands alone"):
+    with pytest.raises(InputError, match="cannot be combined"):
         await service.access.keyring.make("default", ANN, ["own", "read"])
 
 
@@ -425,3 +426,67 @@ async def test_a_stream_ends_when_its_reader_is_no_longer_named(service: Service
         await hub_of(service.app.app).look()
         last = [line async for line in lines if line.startswith("data:")][-1]
     assert json.loads(last[5:])["code"] == "unknown_instance"
+
+
+class Folder(Statechart):
+    """Everybody may read it, but not the claims in it."""
+
+    here = State(initial=True, entry=spawn("Claim"))
+    stay = here.stay()
+
+
+async def test_why_lists_only_children_that_the_caller_may_read(database: str) -> None:
+    """A child of a closed chart is named to its readers and its owner alone."""
+    async with serving(database, [Folder, Claim]) as service:
+        await service.node.tenant().create(Folder, "f", by=ANN)
+        shown = {}
+        for actor in (ANN, BOB, person("otto", "auditor")):
+            async with service.as_("read", actor=actor) as client:
+                shown[actor.id] = len((await client.get("/v1/instances/f/why")).json()["children"])
+        assert shown == {"ann": 1, "bob": 0, "otto": 1}
+
+
+async def test_end_users_do_not_share_their_idempotency_keys(service: Service) -> None:
+    """Nobody can use up the keys of somebody else, or learn that they were used."""
+    body, key = {"chart": "Refund"}, {"Idempotency-Key": "predictable"}
+    async with service.as_("own", actor=MALLORY) as mallory, service.as_("own", actor=ANN) as ann:
+        taken = await mallory.post("/v1/instances", json=body, headers=key)
+        made, again = [await ann.post("/v1/instances", json=body, headers=key) for _ in range(2)]
+        other = await service.client.post("/v1/instances", json=body, headers=key)
+    assert (taken.status_code, made.status_code, other.status_code) == (201, 201, 201)
+    assert made.json()["id"] == again.json()["id"] != other.json()["id"]
+    assert [each.headers.get("Idempotency-Replayed") for each in (made, again, other)] == [None, "true", None]
+
+
+async def test_a_link_to_a_hidden_instance_names_the_ask(service: Service) -> None:
+    """The chart hides the instance from the person: the answer is that of an unknown ask."""
+    token = await service.node.asks.link("default", await ask_of(service, "c-ann"), for_=person("eve"))
+    async with httpx.AsyncClient(base_url=service.url, timeout=30) as anybody:
+        answer = await anybody.post(f"/v1/links/{token}", json={"answer": "close"})
+    assert (answer.status_code, answer.json()["code"]) == (404, "unknown_ask")
+    assert answer.json()["detail"] == "there is no ask c-ann:1:0"
+
+
+async def test_who_has_answered_an_ask_may_go_on_to_read_it(service: Service) -> None:
+    """Though the chart shows the instance to others; who had no part in it still finds nothing."""
+    ask = await ask_of(service, "c-ann")
+    async with service.as_("read", "send", actor=SUE) as sue, service.as_("read", actor=BOB) as bob:
+        assert (await sue.post(f"/v1/asks/{ask}/answer", json={"answer": "close"})).status_code == 200
+        read = await sue.get(f"/v1/asks/{ask}")
+        assert (read.status_code, read.json()["closed_by"], read.json()["yours"]) == (200, "sue", [])
+        assert (await bob.get(f"/v1/asks/{ask}")).status_code == 404
+        assert (await sue.get("/v1/instances/c-ann")).status_code == 404
+
+
+async def test_an_ask_of_a_chart_that_nobody_has_stored_is_not_for_end_users(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing says whether it is theirs; others see its answers as before."""
+
+    async def unknown(_: object) -> None:
+        return None
+
+    row = await service.node.asks.get("default", await ask_of(service, "r-ann"))
+    monkeypatch.setattr(service.node.engine.visibility, "chart", unknown)
+    assert await service.node.asks.yours(row, replace(ANN, own=True)) == ()
+    assert await service.node.asks.yours(row, SUE) == row.answers

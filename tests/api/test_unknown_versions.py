@@ -2,7 +2,7 @@
 
 import pytest
 
-from headway import Ask, Final, State, Statechart
+from headway import Ask, Final, State, Statechart, person
 from headway.node import Node
 from headway.statechart.snapshot import Event
 from tests.api.serving import ROOT, serving
@@ -75,3 +75,31 @@ async def test_readiness_names_versions_that_the_node_does_not_know(database: st
                 200,
                 {"status": "ready", "unknown_versions": [unknown]},
             )
+
+
+class Hidden(Statechart, owner="{creator}", read_by="auditor", cancel="drop"):
+    """A claim that its owner and auditors may read."""
+
+    open_, gone = State(initial=True), Final()
+    drop = open_.to(gone, by="{owner}")
+
+
+@pytest.mark.mission("ENG-20")
+async def test_a_stranger_learns_of_no_instance_of_an_unknown_version(database: str) -> None:
+    """Who must not learn of it is answered as for an id that is not there; its owner is to try elsewhere."""
+    async with serving(database, [Claim]) as old, Node(database, [Hidden]) as new:
+        await new.tenant().create(Hidden, "h1", by=person("ann"))
+        for scope, actor, status in (
+            ("own", person("mal"), 404),
+            ("send", person("mal"), 404),
+            ("own", person("ann"), 503),
+            ("send", person("otto", "auditor"), 503),
+        ):
+            async with old.as_(scope, actor=actor) as client:
+                for path in ("events", "cancel"):
+                    body = {"event": "drop"} if path == "events" else {}
+                    answer = await client.post(f"/v1/instances/h1/{path}", json=body)
+                    assert (actor.id, path, answer.status_code) == (actor.id, path, status)
+                    if status == 404:
+                        nowhere = await client.post(f"/v1/instances/h2/{path}", json=body)
+                        assert answer.text.replace("h1", "h2") == nowhere.text

@@ -28,7 +28,7 @@ class Order(Statechart, version=1):
 
     draft = State(initial=True)
     sent = Final()
-    submit = draft.to(sent)
+    submit = draft.to(sent, emit="order.sent")
 '''
 GIFT = SHOP.replace("    submit", "    given = Final()\n    give = draft.to(given)\n    submit")
 ARGUMENTS = ("serve", "--dev", "--app", "shop:Order", "--port", "0", "--database", "sqlite:///shop.db")
@@ -62,6 +62,29 @@ def test_a_changed_chart_is_served_under_its_version(dev: Running, folder: Path)
     assert "shop.py changed: restarting" in "".join(dev.errors)
     assert "charts may change under their version" in dev.printed
     assert dev.end() == 0
+    assert "".join(dev.errors).count("no destination takes") == 1, "not at each restart"
+
+
+def test_an_instance_in_a_renamed_state_breaks_no_inbox(dev: Running, folder: Path, headway: Headway) -> None:
+    """The restart and doctor name it, and the asks of others are listed as before."""
+    begin = {"chart": "Order", "context": {}}
+    asked = SHOP.replace("draft = State(initial=True)", 'draft = State(initial=True, ask=Ask("boss"))')
+    asked = asked.replace("import Final", "import Ask, Final")
+    dev.ready()
+    changed(dev, folder, asked)
+    with calls(dev.ready(), dev.key) as client:
+        assert client.post("/v1/instances", json=begin | {"id": "o-1"}).status_code == 201
+        changed(dev, folder, asked.replace("draft", "begun"))
+        dev.until_error("o-1 is in draft, which Order no longer has: rename the state back")
+        assert client.post("/v1/instances", json=begin | {"id": "o-2"}).status_code == 201
+        boss = headway("keys", "create", "sue", "--role", "boss", "--database", ARGUMENTS[-1]).out.strip()
+    with calls(dev.ready(), boss) as client:
+        asks = client.get("/v1/asks")
+        assert asks.status_code == 200, asks.text
+        assert [ask["instance"] for ask in asks.json()["items"]] == ["o-2"]
+    assert dev.end() == 0
+    checked = headway("doctor", "--app", "shop:Order", "--database", ARGUMENTS[-1])
+    assert (checked.code, "o-1 is in draft, which Order no longer has" in checked.out) == (1, True)
 
 
 def test_without_dev_a_changed_chart_needs_a_version(dev: Running, folder: Path, headway: Headway) -> None:
@@ -118,6 +141,12 @@ def test_a_service_open_to_the_network_is_no_place_for_it(headway: Headway, fold
         ("postgresql://me@localhost/shop", ""),
         ("postgresql://me@[::1]:5432/shop", ""),
         ("postgresql://me@/shop?host=/var/run/postgresql", ""),
+        ("postgresql://me@127.0.0.1,db.example:5432/shop", "db.example"),
+        ("postgresql://me@/shop?host=localhost,db.example:5433", "db.example"),
+        ("postgresql://me@localhost:5432,[::1]:5433/shop", ""),
+        ("postgresql://me@%2Fvar%2Frun%2Fx/shop", ""),
+        ("postgresql://me:p%40x@LOCALHOST/shop?host=db.example", ""),
+        ("postgresql://me@/shop?service=live", "the service live"),
         ("sqlite:///shop.db", ""),
     ],
 )
@@ -129,6 +158,34 @@ def test_a_database_of_others_is_left_alone(database: str, server: str) -> None:
         return
     with pytest.raises(CommandError, match=f"the one at {server} is not on this machine"):
         require_local(settings, None)
+
+
+@pytest.mark.parametrize(
+    ("database", "server"),
+    [
+        ("postgresql://me@/shop", "db.example"),
+        ("postgresql:///shop?user=me", "db.example"),
+        ("postgresql://me@localhost/shop", ""),
+        ("sqlite:///shop.db", ""),
+    ],
+)
+def test_the_host_of_the_environment_counts(
+    database: str, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PGHOST says where a database is whose address has no host."""
+    monkeypatch.setenv("PGHOST", "localhost,db.example")
+    test_a_database_of_others_is_left_alone(database, server)
+
+
+def test_settings_that_change_are_checked_again(folder: Path) -> None:
+    """A database of others is left alone, too, when a later start reads its address."""
+    (folder / "shop.py").write_text(SHOP)
+    (folder / "headway.toml").write_text('database = "sqlite:///shop.db"\n')
+    with Running(*ARGUMENTS[:-2], folder=folder) as service:
+        service.ready()
+        (folder / "headway.toml").write_text('database = "postgresql://me@db.invalid/shop"\n')
+        service.until_error("the one at db.invalid is not on this machine")
+        assert service.end() == 0
 
 
 def test_loopback_is_this_machine() -> None:

@@ -134,6 +134,16 @@ def test_messages_that_no_destination_takes_are_told(folder: Path, headway: Head
     assert checks["messages"]["said"] == f"no destination takes {topic}"
 
 
+def test_a_broken_destination_is_one_error(folder: Path, headway: Headway) -> None:
+    """What depends on the destinations is skipped: it has no second error of its own."""
+    (folder / "headway.toml").write_text(
+        '[[webhooks]]\nid = "shop"\nurl = "ftp://127.0.0.1/"\ntenant = "default"\nsecret = "short"\n'
+    )
+    code, checks = found(headway, *APP)
+    assert (code, checks["destinations"]["verdict"]) == (1, "error")
+    assert checks["messages"]["verdict"] == "skipped"
+
+
 def test_a_schema_that_lags_and_a_chart_that_has_changed(folder: Path, headway: Headway) -> None:
     """Pending migrations and changed charts are errors before anybody runs into them."""
     database = ("--database", "sqlite:///shop.db")

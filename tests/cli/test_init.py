@@ -95,10 +95,9 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
     readme = (project / "README.md").read_text()
     with Running("serve", *dev, "--port", "0", folder=project) as service:
         address = service.ready()
-        commands = re.findall(r"^\$ headway (keys create .+)$", readme, re.MULTILINE)
-        texts = [headway(*line.split(), "--json").out for line in commands]
-        texts.append(headway("keys", "create", "bob", "--kind", "person", "--scope", "own", "--json").out)
-        ann, sue, bob = (json.loads(text)["key"] for text in texts)
+        commands = re.findall(r"^\$ [A-Z]+=\$\(headway (keys create .+)\)$", readme, re.MULTILINE)
+        commands.append("keys create bob --kind person --scope own")
+        ann, sue, bob = (headway(*line.split()).out.strip() for line in commands)
         with calls(address, ann) as client:
             requested = client.post("/v1/instances", json=REQUEST)
             assert requested.status_code == 201, requested.text
@@ -111,6 +110,32 @@ def test_it_is_served_with_keys(project: Path, headway: Headway, dev: tuple[str,
         seen = headway("tail", "--since", "0-0", "--count", "3", "--json").out
         assert '"to":"paid"' in seen.splitlines()[-1]
         assert service.end() == 0
+    assert "no destination takes" not in "".join(service.errors)
+
+
+def test_a_command_names_who_may_act(project: Path, headway: Headway) -> None:
+    """The operator has no part in a refund: the hint says who has, and not that there is no such refund."""
+    assert project.is_dir()
+    assert headway("db", "up").code == 0
+    assert (
+        headway("create", "Refund", "r1", "--context", json.dumps(REQUEST["context"]), "--by", "ann").code
+        == 0
+    )
+    [ask] = json.loads(headway("inbox", "--role", "support", "--json").out)
+    for command in (("send", "r1", "approve"), ("answer", ask["id"], "approve"), ("cancel", "r1")):
+        outcome = headway(*command)
+        assert outcome.code == 2
+        assert "operator has no part in r1: use --by and --role" in outcome.err
+        assert "support can approve, decline or question; ann can withdraw" in outcome.err
+    assert "there is no instance r2" in headway("send", "r2", "approve").err
+    assert "there is no ask r1:7:0" in headway("answer", "r1:7:0", "approve").err
+    empty = headway("inbox", "--by", "ann")
+    assert "The inbox is empty." in empty.out
+    assert "--role support" in empty.out
+    assert headway("send", "r1", "question", "--by", "sue", "--role", "support").code == 0
+    assert "--by ann" in headway("inbox", "--role", "support").out
+    assert headway("send", "r1", "withdraw", "--by", "ann").code == 0
+    assert headway("inbox", "--by", "ann").out == "The inbox is empty.\n"
 
 
 def test_git_ignores_what_it_leaves_behind(project: Path) -> None:
@@ -133,8 +158,36 @@ def test_an_empty_folder_may_be_the_current_one(folder: Path, headway: Headway) 
     assert contents(folder).keys() == FILES
 
 
-@pytest.mark.parametrize("target", [".", "there", "file"])
-def test_a_folder_that_is_not_empty_is_left_alone(folder: Path, headway: Headway, target: str) -> None:
+@pytest.mark.parametrize("name", ["x[/b]y", "a shop"])
+def test_a_folder_with_an_odd_name_is_named_as_a_shell_reads_it(
+    folder: Path, headway: Headway, name: str
+) -> None:
+    """Brackets are no markup, and what a shell would split is quoted."""
+    outcome = headway("init", name)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert f"cd '{name}'" in outcome.out
+    assert contents(folder / name).keys() == FILES
+
+
+def test_a_new_repository_is_an_empty_folder(folder: Path, headway: Headway) -> None:
+    """`git init` first, `headway init` then."""
+    (folder / ".git").mkdir()
+    (folder / ".git" / "HEAD").write_text("ref: refs/heads/main")
+    assert headway("init").code == 0
+    assert contents(folder).keys() == {*FILES, ".git/HEAD"}
+
+
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        (".", "the current folder is not empty, so nothing was changed"),
+        ("there", "there is not empty, so nothing was changed"),
+        ("file", "file is not a folder"),
+    ],
+)
+def test_a_folder_that_is_not_empty_is_left_alone(
+    folder: Path, headway: Headway, target: str, said: str
+) -> None:
     """Whatever is in it, hidden files too; a file is no folder."""
     (folder / "there").mkdir()
     (folder / "there" / ".keep").write_text("mine")
@@ -142,5 +195,5 @@ def test_a_folder_that_is_not_empty_is_left_alone(folder: Path, headway: Headway
     before = contents(folder)
     outcome = headway("init", target)
     assert outcome.code == 2
-    assert "is not empty, so nothing was changed" in outcome.err
+    assert said in outcome.err
     assert contents(folder) == before

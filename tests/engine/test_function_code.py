@@ -25,6 +25,8 @@ def may(view):
     )
 """
 OTHER = FIRST.replace("100", "200")
+DEFAULTS = "def may(view, limit=5, *, at=None):\n    return limit\n"
+OBJECT = "def may(view, limit=object()):\n    return limit\n"
 INNER = "def may(view):\n    return any(amount > 100 for amount in view.context['amounts'])\n"
 
 
@@ -55,10 +57,13 @@ def claim(guard: Callable[[View], bool]) -> Chart:
         (INNER, INNER.replace("100", "200"), ["may"]),
         (FIRST, FIRST.replace("'ann'", "'eve'"), ["may"]),
         (FIRST, FIRST.replace(".id", ".kind"), ["may"]),
+        (DEFAULTS, DEFAULTS.replace("5", "6"), ["may"]),
+        (DEFAULTS, DEFAULTS.replace("None", "'noon'"), ["may"]),
+        (OBJECT, OBJECT, []),
     ],
 )
 def test_code_counts_and_its_form_does_not(before: str, after: str, changed: list[str]) -> None:
-    """Comments, formatting and docstrings change nothing; a constant, a name or inner code does."""
+    """Comments, formatting and docstrings change nothing; constants, defaults, names and inner code do."""
     old, new = claim(written(before)), claim(written(after))
     assert changed_functions(fingerprints(old), fingerprints(new)) == changed
     told = [(each.subject, each.name, each.meaning) for each in differences(old, new)]

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from headway import Final, State, Statechart, any_live
+from headway import Final, State, Statechart, any_live, person
 from headway.actions import spawn
 from headway.engine.engine import Engine
 from headway.engine.orders import Receipt
@@ -228,3 +228,29 @@ async def test_several_ends_in_one_batch_each_create_their_children(made: Harnes
         await asyncio.gather(*(harness.tenant.send(name, Together.enter()) for name in names))
         for name in names:
             assert await family(harness, name) == [("Cleanup", "freeing")]
+
+
+class Leaf(Statechart, owner="{creator}"):
+    """Belongs to who created the one above."""
+
+    here, gone = State(initial=True), Final()
+    end = here.to(gone, by="{creator}")
+
+
+class Branch(Statechart, owner="{creator}"):
+    """Spawns leaves."""
+
+    here = State(initial=True)
+    grow = here.stay(do=spawn("Leaf"))
+
+
+@pytest.mark.mission("ENG-20")
+async def test_a_child_belongs_to_the_creator_of_its_parent(database: str, clock: FakeClock) -> None:
+    """Whoever sends the event that spawns it: the child has its parent's creator, who may act on it."""
+    ann = person("ann")
+    async with Harness(Branch, Leaf, database=database, clock=clock) as life:
+        await life.tenant.create(Branch, "b", by=ann)
+        await life.tenant.send("b", Branch.grow(by=person("bob")))
+        [child] = await life.tenant.list(parent="b")
+        assert (child.owner, (await life.tenant.get(child.id)).creator) == ("ann", "ann")
+        assert (await life.tenant.send(child.id, Leaf.end(by=ann))).ended

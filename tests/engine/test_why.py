@@ -4,10 +4,12 @@ from datetime import timedelta
 
 import pytest
 
-from headway import Ask, Final, Retry, State, Statechart, any_live, person
+from headway import Actor, Ask, Final, Retry, Run, State, Statechart, Upgrade, any_live, person
 from headway.actions import spawn
 from headway.codec import decode
-from headway.testing import Harness
+from headway.engine.upgrade.upgrade import upgrade
+from headway.statechart.snapshot import work_failed
+from headway.testing import FakeClock, Harness
 from headway.worker import Fail, Handlers, Work
 
 ANN, BOB = person("ann", "clerk"), person("bob", "manager")
@@ -179,3 +181,54 @@ async def test_an_end_by_an_error_tells_the_error_once() -> None:
         assert (why.ending.code, why.ending.message, why.ending.attempt) == ("NO_MONEY", "empty", 1)
         assert str(why).count("NO_MONEY") == 1
         assert "attempt 1 of the work of paying failed with NO_MONEY: empty (on " in str(why)
+
+
+class Odd(Statechart):
+    """Its event has a name that looks like one of the engine's."""
+
+    open_, gone = State(initial=True), Final()
+    deadline = open_.to(gone, by="clerk")
+
+
+async def test_an_event_called_deadline_is_no_deadline() -> None:
+    """It is told as what it is: an event that somebody sent."""
+    async with Harness(Odd) as life:
+        await life.tenant.create(Odd, "o1", by=ANN)
+        await life.tenant.send("o1", Odd.deadline(by=ANN))
+        assert "ann sent deadline." in str(await life.tenant.why("o1"))
+
+
+class Packing(Statechart):
+    """A parcel that is packed, again and again."""
+
+    go = State(initial=True, run=Run("pack", retry=Retry(5)))
+    done = Final()
+    packed = go.on_done.to(done)
+    broken = go.on_error.to(done)
+
+
+class Inner(Statechart, name="Packing", version=2, upgrades={1: Upgrade(states={"go": "pack"})}):
+    """A later version, in which `go` has states inside."""
+
+    pack = State(initial=True, run="pack")
+    rest = State()
+    go = State(rest)
+    done = Final()
+    packed = pack.on_done.to(done)
+    on = pack.to(go)
+    off = rest.to(done)
+
+
+async def test_why_is_told_after_an_upgrade_that_gave_a_state_inner_states(
+    database: str, clock: FakeClock
+) -> None:
+    """A line of an earlier version names a state in which nobody is any more by itself: it is left out."""
+    async with Harness(Packing, database=database, clock=clock) as life:
+        await life.tenant.create(Packing, "p1")
+        work = (await life.tenant.get("p1")).work["go"]
+        failed = work_failed(work.id, 1, "E", "boom", by=Actor("w", "service"))
+        await life.node.engine.send("default", "p1", failed)
+        assert (await life.tenant.why("p1")).failure is not None
+    async with Harness(Packing, Inner, database=database, clock=clock) as life:
+        assert (await upgrade(life.node.engine, "Packing", 2)).done == 1
+        assert (await life.tenant.why("p1")).failure is None

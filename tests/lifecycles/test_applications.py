@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from headway import Event
+from headway import Event, Statechart, person
 from headway.clock import time_text
 from headway.lifecycles.applications.chart import Application, ApplicationCleanup
 from headway.statechart.check.check import check
 from headway.statechart.effects import AddToCounter, CancelWork, PublishMessage, StartWork
+from headway.statechart.people import may_read
 from headway.statechart.snapshot import Actor
 from headway.testing import Journey
 from tests.lifecycles.applying import ADMIN, USER, WORKER, Applying, at, ended, failed_with, switch
@@ -340,6 +341,16 @@ def test_six_checkpoints_are_stored(tier: str) -> None:
         "submitted",
         "verified",
     ]
+
+
+@pytest.mark.mission("ENG-20", "ENG-14")
+@pytest.mark.parametrize("chart", [Application, ApplicationCleanup])
+def test_strangers_read_nothing_of_a_users_browser(chart: type[Statechart]) -> None:
+    """Neither an application nor its cleanup, which has the browser's address, for a role of other work."""
+    life = Journey(chart, context={"userId": "ann"} if chart is Application else None)
+    whole, people = chart.chart.model, chart.chart.people
+    assert not may_read(whole, people, life.snapshot, person("eve", "support"))
+    assert may_read(whole, people, life.snapshot, person("root", "admin"))
 
 
 @pytest.mark.mission("APP-T8", "APP-ERR")

@@ -22,7 +22,7 @@ from headway.store.unit import Unit
 from headway.testing import FakeClock
 from headway.testing.memory import MemoryStore, Tables
 from headway.testing.memory.letters import MemoryLetters
-from headway.testing.simulate.database import DatabaseClock, UnreliableStore, Weather
+from headway.testing.simulate.database import ConnectionFaults, DatabaseClock, UnreliableStore
 from headway.testing.simulate.loop import context_of, generator, new_loop
 from headway.worker.rescue import Rescue
 from headway.worker.timers import Timers
@@ -164,7 +164,7 @@ def test_a_process_that_ends_before_it_hears_of_its_commit_does_nothing_more(ste
     """After any of its steps, or at the very moment of the commit: who is gone is told nothing."""
     loop, tables = new_loop(1), Tables()
     told: list[object] = []
-    link = UnreliableStore(tables, DatabaseClock(loop), loop, Weather(generator(1)))
+    link = UnreliableStore(tables, DatabaseClock(loop), loop, ConnectionFaults(generator(1)))
 
     def kill() -> None:
         loop.end("p")
@@ -186,7 +186,7 @@ def test_a_process_that_ends_before_it_hears_of_its_commit_does_nothing_more(ste
     if steps is None:
         tables.watchers.append(lambda _changes, _now: kill())
     else:
-        loop.doom("p", steps, kill)
+        loop.kill_after("p", steps, kill)
     loop.run(world())
     loop.close()
     assert told[-1] == "killed"

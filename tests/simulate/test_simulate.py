@@ -67,16 +67,16 @@ def test_a_seed_is_the_same_world_every_time() -> None:
 
 
 def test_worlds_are_eventful() -> None:
-    """Processes die and begin, work fails and is tried again, charts change, and lives still end."""
+    """Processes are killed and started, work fails and is retried, charts change, and instances still end."""
     scenario = general()
     seen = "\n".join(line for seed in range(45) for line in _story(seed, scenario))
-    for word in ("is killed", "is told to end", "freezes", "sleeps", "is down", "clock forward", "retry"):
+    for word in ("is killed", "shuts down", "freezes", "sleeps", "is down", "clock forward", "retry"):
         assert word in seen, word
-    for word in ("StoreUnavailableError", "VersionConflictError", "refused", "takes order.complete"):
+    for word in ("StoreUnavailableError", "VersionConflictError", "refused", "accepts order.complete"):
         assert word in seen, word
     for word in (
         "clock back",
-        "knows the new version",
+        "has the new version",
         "(chart.upgrade)",
         "(chart.undo)",
         "undo Errand to 2",

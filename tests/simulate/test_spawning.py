@@ -55,5 +55,5 @@ def test_a_child_that_is_dropped_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
             yield from create(self, parent, child)
 
     monkeypatch.setattr(batch.Batch, "_spawn", drop)
-    with pytest.raises(GuaranteeError, match="has spawned 3 children, and 2 were created"):
+    with pytest.raises(GuaranteeError, match="counts 3 children, and 2 were created"):
         simulate(*CHARTS, seeds=range(40))

@@ -350,3 +350,45 @@ def test_a_refusal_tells_nothing_to_who_may_not_even_read(event: str) -> None:
 def test_audience_without_anybody() -> None:
     """An entry that names nobody leaves the roles."""
     assert audience(("{contact}", "support"), begun()) == ("support",)
+
+
+def chosen(view: View) -> dict[str, object]:
+    """The reviewers that the event names."""
+    return {"reviewers": view.event.data}
+
+
+class Reviewed(Statechart):
+    """A document that reviewers approve; the boss may choose others."""
+
+    asked = State(initial=True, ask=Ask("{reviewers}", "manager", delegate="anyone"))
+    done = Final()
+    approve = asked.to(done, by=("{reviewers}", "manager"))
+    choose = asked.stay(by="boss", do=chosen)
+
+
+@pytest.mark.parametrize(
+    ("held", "now", "kept"),
+    [
+        (claim_ask("r1:0:0", timedelta(hours=1), ann), ["bob"], False),
+        (claim_ask("r1:0:0", timedelta(hours=1), ann), ["ann", "eve"], True),
+        (claim_ask("r1:0:0", timedelta(hours=1), person("mia", "manager")), ["bob"], True),
+        (delegate_ask("r1:0:0", "eve", ann), ["bob"], False),
+        (delegate_ask("r1:0:0", "bob", ann), ["ann"], False),
+        (delegate_ask("r1:0:0", "eve", person("mia", "manager")), ["bob"], True),
+    ],
+)
+def test_an_ask_is_given_back_when_its_holder_is_named_no_longer(
+    held: Event, now: list[str], *, kept: bool
+) -> None:
+    """A claim or a delegation by somebody ends with their part in the ask; those by others stay."""
+    snapshot = begun(Reviewed, reviewers=["ann", "bob"])
+    ask = snapshot.asks["asked"].id
+    snapshot = sent(snapshot, replace(held, ref=ask), Reviewed)
+    boss = person("boss", "boss")
+    done = step(Reviewed, snapshot, Event("choose", now, by=boss), NOW).unwrap()
+    ask_now = done.snapshot.asks["asked"]
+    assert ((ask_now.claimed_by or ask_now.delegated_to) is not None) == kept
+    [change] = [effect for effect in done.effects if isinstance(effect, ChangedAsk)]
+    assert ((change.claimed_by or change.delegated_to) is not None) == kept
+    if not kept:
+        assert sent(done.snapshot, Event("approve", by=person(now[0]), ref=ask), Reviewed).ended

@@ -1,1 +1,1 @@
-"""The service over HTTP: what a caller can ask of a node, and how errors are told."""
+"""The service over HTTP: routes, access, limits, and the answers to errors."""

@@ -14,7 +14,7 @@ from headway.codec import Value
 from headway.engine.engine import Engine
 from headway.engine.service import Service
 from headway.errors import UnknownInstanceError
-from headway.statechart.identity import normal_id
+from headway.statechart.identity import STANDS_FOR_A_PERSON, normal_id
 from headway.statechart.snapshot import Actor, is_reserved
 from headway.store.port import Store
 from headway.store.queries import Readable
@@ -23,11 +23,11 @@ from headway.store.rows import InstanceRow, KeyNoteRow, KeyRow
 BEARER = "bearer "
 LONGEST_CREDENTIAL = 8_192
 KEPT_FOR = 2.0
-"""For so many seconds a valid credential is not looked up again: so late other nodes may see it revoked."""
+"""Seconds for which a valid credential is cached: other nodes see a revocation after this time at most."""
 MOST_KEPT = 4_096
 CHALLENGE = 'Bearer realm="headway"'
 NOISE = 1e-9
-"""Sums of seconds are not exact; a call on the dot is not too early."""
+"""Tolerance for rounding when seconds are added: a call exactly at its time is not too early."""
 
 
 KEEPS = timedelta(days=400)
@@ -36,7 +36,7 @@ MOST_PRUNED = 1_000
 
 
 class Caller(Value):
-    """What a valid credential says. `credential` names it in logs and limits, and gives nothing away."""
+    """What a valid credential says. `credential` names it in logs and limits without revealing it."""
 
     tenant: str
     actor: Actor
@@ -49,7 +49,7 @@ class Caller(Value):
 
 
 class Rate(Value):
-    """How many calls a credential may make: so many a second, and so many at once after a rest."""
+    """The rate limit of a credential: calls a second, and calls at once after a pause (the burst)."""
 
     a_second: int = 1_000
     at_once: int = 2_000
@@ -70,7 +70,7 @@ class Pace:
         self._free_at = float("-inf")
 
     def wait(self, now: float) -> float:
-        """Take the room of a call: 0.0; or take nothing, and answer in how many seconds there is room."""
+        """Admit a call and return 0.0, or return the seconds after which a call will be admitted."""
         free_at = self._free_at
         early = free_at - now
         if early > self._room:
@@ -166,7 +166,7 @@ class Seen:
 
 
 class Access:
-    """Tells who calls. It takes about a microsecond for a credential that came a moment ago.
+    """Identifies the caller. It takes about a microsecond for a credential that came a moment ago.
 
     Start it and stop it with the service: it writes down in the background how keys are used.
     """
@@ -325,13 +325,15 @@ def _over(key: KeyRow, until: datetime | None, now: datetime) -> str | None:
         return "revoked"
     if normal_id(key.actor) != key.actor:  # made before ids that look like others were refused
         return "actor id"
+    if any(role.startswith(STANDS_FOR_A_PERSON) for role in key.roles):  # made before these were refused
+        return "role"
     if is_reserved(caller_of(key).actor):
         return "reserved"
     return "expired" if until is not None and until <= now else None
 
 
 def _note(tally: KeyUse, now: datetime, here: float) -> KeyNoteRow:
-    """The note of a day; the times of this process's clock, told in the store's."""
+    """The use of a key on one day, with times of this process converted to the store's clock."""
     first, last = (now - timedelta(seconds=max(0.0, here - at)) for at in (tally.first, tally.last))
     day = last.replace(hour=0, minute=0, second=0, microsecond=0)
     first = max(first, day)

@@ -47,9 +47,10 @@ ROUTERS: tuple[APIRouter, ...] = (
 def application(
     node: Node, access: Access, *, limits: Limits | None = None, routers: Sequence[APIRouter] = ()
 ) -> Front:
-    """The service of a node, for those whom `access` knows. Whoever serves it starts and stops the node.
+    """The service of a node, for callers that `access` accepts. It neither starts nor stops the node.
 
-    `routers` are those of the lifecycles that it runs. Raises InputError for a route of another class.
+    `routers` are those of the lifecycles that it runs.
+    Raises InputError for a route of another class, and for a WebSocket.
     """
     app = FastAPI(
         title="Headway",
@@ -81,7 +82,7 @@ async def _tell(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     if problem.code == "method":
         problem.headers["Allow"] = ", ".join(allowed_methods(request.app, path))
-    FAILURES.tell(error, problem, f"{request.method} {path}")
+    FAILURES.tell(error, problem, f"{request.scope.get('method', request.scope['type'])} {path}")
     return problem_response(problem, path)
 
 

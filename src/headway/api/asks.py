@@ -19,7 +19,7 @@ from headway.api.parameters import PER_PAGE, Cursor, Here, Limit, RequestId, Who
 from headway.api.problems import Problem
 from headway.api.route import Router
 from headway.codec import Meta, decode
-from headway.engine.asks import CLAIM_LASTS, LINK_LASTS
+from headway.engine.asks import CLAIM_LASTS, LINK_LASTS, is_answered_by
 from headway.engine.orders import DAY
 from headway.engine.requests import store_answer
 from headway.errors import InputError, LinkError, UnknownAskError, UnknownInstanceError
@@ -96,7 +96,7 @@ class AskClaimBody(RequestBody):
 
 
 class DelegationBody(RequestBody):
-    """To whom an ask is passed on: the id of a person, who alone may answer then."""
+    """The delegate of an ask: the id of a person, who alone may answer then."""
 
     to: Annotated[ActorId, Meta(description="The person's id.")]
 
@@ -110,10 +110,10 @@ class AnswerBody(RequestBody):
 
 
 class NewLinkBody(RequestBody):
-    """For whom a link is, and for how long."""
+    """The person of a link, and how long it is valid."""
 
     person: Annotated[
-        ActorId, Meta(description="The person's id: whoever has the link answers as this person.")
+        ActorId, Meta(description="The person's id: anyone who has the link answers as this person.")
     ]
     roles: Annotated[
         list[ActorId],
@@ -126,7 +126,7 @@ class NewLinkBody(RequestBody):
 
 
 class NewLink(ResponseBody):
-    """A link, as its token: whoever has it may open and answer it. It is told this once."""
+    """A link, as its token: anyone who has the token may open and answer the ask. It is shown only once."""
 
     ask: str
     person: str
@@ -178,7 +178,7 @@ async def readable_ask(node: Node, caller: Caller, id: str) -> AskRow:  # noqa: 
     try:
         await readable_row(node.engine, caller, row.instance)
     except UnknownInstanceError as error:
-        if not await node.asks.yours(row, caller.actor):
+        if not is_answered_by(row, caller.actor) and not await node.asks.yours(row, caller.actor):
             raise UnknownAskError(f"there is no ask {id}") from error
     return row
 
@@ -293,18 +293,19 @@ async def make_link(
 async def open_link(token: Token, node: Here) -> LinkShown:
     """What a person is asked by a link; looking at it uses nothing up. The token is all it takes.
 
-    Its `answers` are those that the person may give. While there are none, it shows nothing.
+    Its `answers` are those that the person may give. While there are none, it shows no data and no form,
+    unless the person has given the answer.
     """
     link, row = await node.asks.open_link(token)
     answers = await node.asks.yours(row, link.by)
-    is_theirs = bool(answers) or row.closed_at is not None
+    is_theirs = bool(answers) or is_answered_by(row, link.by)
     return LinkShown(
         person=link.by.id,
         expires_at=link.expires_at,
         state=row.state,
         answers=[*answers],
         shows=decode(dict[str, Any], row.shows) if is_theirs else {},
-        form=await node.asks.form(row),
+        form=await node.asks.form(row) if is_theirs else None,
         deadline=row.deadline,
         closed=row.closed_at is not None,
     )

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from types import UnionType
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from headway.api.problems import Problem
 from headway.codec import UNSET, Meta, Value, decode, from_data, is_struct
@@ -23,6 +24,7 @@ INVALID_TAG = re.compile(r"Invalid value .*", re.DOTALL)
 INVALID_CHOICE = re.compile(r"Invalid enum value .*", re.DOTALL)
 NOT_WHOLE = re.compile(r"Expected `[^`]*\bint\b[^`]*`, got `float`")
 STEP = re.compile(r"\.([A-Za-z_]\w*)|\[(\d+|\.\.\.)\]")
+UNIONS = frozenset({Union, UnionType})
 ANY_KEY = "*"
 """The step of a place that leads to a value of an object with any keys."""
 
@@ -232,7 +234,7 @@ def is_body(hint: object) -> bool:
 def needs_checks(kind: object) -> bool:
     """Whether a struct of this type, or one in its fields, has a field with a `Check`."""
     return any(
-        any(_checks_in(hint)) or needs_checks(hint)
+        _has_check(hint) or needs_checks(hint)
         for struct in _structs(kind)
         for hint in get_type_hints(struct, include_extras=True).values()
     )
@@ -240,24 +242,39 @@ def needs_checks(kind: object) -> bool:
 
 def checked(value: T) -> T:
     """The value of a body whose checks have passed; raises Problem 422 that names all that have not."""
-    if failed := [*_failed_checks(value, "body")]:
+    if failed := [*_failed_checks(type(value), value, "body")]:
         raise wrong_places(failed)
     return value
 
 
-def _failed_checks(value: Any, place: str) -> Iterator[tuple[str, str]]:
-    struct: Any = type(value)
-    for name, hint in _hints(struct).items():
-        field = getattr(value, name)
-        if isinstance(field, RequestBody):
-            yield from _failed_checks(field, f"{place}.{name}")
-        for is_list, check in _checks_in(hint) if field is not None and field is not UNSET else ():
-            items = [(f".{number}", item) for number, item in enumerate(field)] if is_list else [("", field)]
-            for index, item in items:
-                try:
-                    check.function(item)
-                except ValueError as error:
-                    yield f"{place}.{name}{index}", str(error)
+def _failed_checks(hint: Any, value: Any, place: str) -> Iterator[tuple[str, str]]:
+    """The checks in a type that its value does not pass: place and message."""
+    if value is None or value is UNSET:
+        return
+    for check in get_args(hint):
+        if isinstance(check, Check):
+            try:
+                check.function(value)
+            except ValueError as error:
+                yield place, str(error)
+    for part in _parts(hint, value, place):
+        yield from _failed_checks(*part)
+
+
+def _parts(hint: Any, value: Any, place: str) -> Iterator[tuple[Any, Any, str]]:
+    """What a value of a type consists of: types, values and places."""
+    origin, kinds = get_origin(hint), get_args(hint)
+    if origin is Annotated:
+        yield kinds[0], value, place
+    elif origin in UNIONS:
+        yield from ((each, value, place) for each in kinds)
+    elif origin is list and isinstance(value, list):
+        yield from ((kinds[0], item, f"{place}.{number}") for number, item in enumerate(value))
+    elif origin is dict and isinstance(value, dict):
+        yield from ((kinds[0], key, place) for key in value)
+        yield from ((kinds[1], item, f"{place}.{key}") for key, item in value.items())
+    elif isinstance(value, RequestBody) and hint is type(value):
+        yield from ((each, getattr(value, name), f"{place}.{name}") for name, each in _hints(hint).items())
 
 
 @cache
@@ -265,10 +282,5 @@ def _hints(struct: Any) -> dict[str, Any]:
     return get_type_hints(struct, include_extras=True)
 
 
-def _checks_in(hint: object, *, is_list: bool = False) -> Iterator[tuple[bool, Check]]:
-    """The checks of a type, and whether each is for the items of a list."""
-    for part in get_args(hint):
-        if isinstance(part, Check):
-            yield is_list, part
-        else:
-            yield from _checks_in(part, is_list=is_list or get_origin(hint) is list)
+def _has_check(hint: object) -> bool:
+    return any(isinstance(part, Check) or _has_check(part) for part in get_args(hint))

@@ -94,7 +94,7 @@ async def count_instances(name: Name, node: Here, caller: Who) -> ChartCounts:
 
 
 def summary(chart: Chart) -> ChartSummary:
-    """What a list says of a chart."""
+    """A chart as an item of a list."""
     return ChartSummary(
         name=chart.name,
         version=chart.version,

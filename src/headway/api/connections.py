@@ -149,7 +149,7 @@ class HttpConnection(HttpToolsProtocol):
         super().shutdown()
 
     def handle_websocket_upgrade(self) -> None:
-        """It goes on as a WebSocketConnection, which is counted in its place."""
+        """It continues as a WebSocketConnection, which is counted instead."""
         self.keeper.closed(self)
         super().handle_websocket_upgrade()
 

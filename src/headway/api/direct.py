@@ -42,7 +42,7 @@ class DirectCall(HttpCall):
         """Nobody waits."""
 
     async def _wait(self) -> Message:
-        """Nothing more comes, until whoever waits for it is cancelled."""
+        """No more messages come: wait until the caller is cancelled."""
         await asyncio.get_running_loop().create_future()
         raise AssertionError
 

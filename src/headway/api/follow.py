@@ -15,7 +15,7 @@ from headway.engine.service import FIRST_PAUSE, LOG, LONGEST_PAUSE
 from headway.engine.tail import Follower, Tail
 from headway.errors import StoreError
 from headway.store.queries import EventQuery, Readable
-from headway.store.rows import Cursor
+from headway.store.rows import Cursor, LogRow
 
 PAGE = 100
 PAGE_BYTES = 1_000_000
@@ -26,6 +26,8 @@ IN_ONE_GO = 16
 """The number of events after which a feed lets its readers run."""
 
 Give = Callable[[Frame], Awaitable[None]]
+Check = Callable[[Sequence[LogRow]], Awaitable[None]]
+"""Called with events before readers get them: it ends those readers that may not."""
 
 
 class Subscription(NamedTuple):
@@ -49,8 +51,11 @@ class Page(NamedTuple):
 class Feed:
     """The events of one subscription, for all its readers; closed when the last one leaves."""
 
-    def __init__(self, tail: Tail, subscription: Subscription, frames: Frames, cipher: CursorCipher) -> None:
+    def __init__(
+        self, tail: Tail, subscription: Subscription, frames: Frames, cipher: CursorCipher, *, check: Check
+    ) -> None:
         """`cipher` is that of the tenant."""
+        self._check = check
         self.subscription, self.cipher = subscription, cipher
         self.readers: set[FeedReader] = set()
         """All readers: those that have joined, and those that catch up."""
@@ -101,6 +106,7 @@ class Feed:
     async def _read(self, after: Cursor) -> Page:
         query = EventQuery(after=after, limit=self._page_length, **self.subscription._asdict())
         page = await self._tail.read(query)
+        await self._check(page.events)
         frames = [self._frames.of(event, self.cipher) for event in page.events]
         if sum(frame.size for frame in frames) > PAGE_BYTES:
             self._page_length = max(1, len(frames) // 2)
@@ -133,6 +139,7 @@ class Feed:
             self._opened.set_result(None)
         count = 0
         async for event in self._follower:
+            await self._check((event,))
             self._hand_over(self._frames.of(event, self.cipher))
             count += 1
             if count % IN_ONE_GO == 0:

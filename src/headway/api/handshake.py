@@ -48,7 +48,9 @@ def credential_of(headers: Headers, hello: Hello) -> str | None:
     if hello.token is None:
         return given
     if given is not None:
-        raise Problem("doubled_header", "the hello has a token beside the header Authorization")
+        raise Problem(
+            "doubled_header", "the hello message has a token in addition to the Authorization header"
+        )
     return f"Bearer {hello.token}"
 
 
@@ -102,7 +104,7 @@ class Handshakes:
     async def waiting(self, address: str, seconds: float) -> AsyncIterator[None]:
         """Count one for the length of a block.
 
-        Raises Problem 408 when the block takes longer than so many seconds, and 429 when it was ended to make
+        Raises Problem 408 when the block takes longer than `seconds`, and 429 when it was ended to make
         room for another one.
         """
         own = Handshake(address, asyncio.timeout(seconds))

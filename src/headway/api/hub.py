@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from headway.engine.service import LOG
 from headway.engine.tail import Tail
 from headway.errors import UnknownInstanceError
 from headway.statechart.identity import same_id
+from headway.store.rows import LogRow
 
 SCOPE = "read"
 OVER = frozenset({"unauthenticated", "forbidden"})
@@ -30,6 +32,8 @@ class Session(NamedTuple):
     tenant: str
     instance: str | None
     """The one that is followed, if the right to read it can end: its data or an ask names the reader."""
+    narrowed: int = 0
+    """How often what people may read had been narrowed (`Visibility.narrowed`) when the reader came."""
 
 
 class Hub:
@@ -55,6 +59,7 @@ class Hub:
         self._sessions: dict[FeedReader, Session] = {}
         self._slots: dict[FeedReader, Slot] = {}
         self._watch: asyncio.Task[None] | None = None
+        self._narrowed = 0
 
     @property
     def readers(self) -> int:
@@ -79,15 +84,20 @@ class Hub:
         caller = await self.admit(authorization)
         cipher = await self._ciphers.of(caller.tenant)
         cursor = None if after is None else cipher.cursor(after)
+        await self._engine.visibility.refresh()
+        narrowed = self._engine.visibility.narrowed
         subscription = await self._subscription(caller, Subscription(caller.tenant, **properties))  # type: ignore[arg-type]  # texts alone
+        instance = await self._conditional(caller, subscription)
+        session = Session(authorization, caller.tenant, instance, narrowed)
         slot = self._streams.take(caller)
+        # Nothing is awaited before the reader is registered: a feed without readers is closed.
         feed = self._feed(subscription, cipher)
-        session = Session(authorization, caller.tenant, await self._conditional(caller, subscription))
-        # Registered before the wait: a feed without readers is closed.
         reader = FeedReader(feed, self.limits)
         feed.readers.add(reader)
         self._sessions[reader], self._slots[reader] = session, slot
         try:
+            if narrowed < self._engine.visibility.narrowed:
+                reader.end(_narrowed())
             await feed.opened()
             if cursor is None:
                 reader.begin(feed.cursor)
@@ -119,6 +129,7 @@ class Hub:
     async def look(self) -> None:
         """Check all readers: end those that are slow or may no longer read, send idle ones a heartbeat."""
         now = asyncio.get_running_loop().time()
+        self._end_outdated()
         refused = await self._refused()
         beats: dict[Feed, Beat] = {}
         for reader, session in [*self._sessions.items()]:
@@ -130,10 +141,26 @@ class Hub:
                 feed = reader.feed
                 reader.beat(beats.get(feed) or beats.setdefault(feed, Beat(feed.cursor, feed.cipher)))
 
+    async def _check(self, events: Sequence[LogRow]) -> None:
+        """End readers before they get events of a chart that another node has brought, and that limits."""
+        for event in events:
+            await self._engine.visibility.meet(event)
+        self._end_outdated()
+
+    def _end_outdated(self) -> None:
+        """End readers that came when more could be read; they come back to where they were."""
+        narrowed = self._engine.visibility.narrowed
+        if narrowed != self._narrowed:
+            self._narrowed = narrowed
+            for reader, session in [*self._sessions.items()]:
+                if session.narrowed < narrowed:
+                    reader.end(_narrowed())
+
     async def _refused(self) -> dict[Session, Problem]:
         """The sessions that may not read any more: an expired credential, say, or a withdrawn permission."""
-        found = {session: await self._verdict(session) for session in set(self._sessions.values())}
-        return {session: problem for session, problem in found.items() if problem is not None}
+        sessions = [*set(self._sessions.values())]
+        verdicts = await asyncio.gather(*map(self._verdict, sessions))  # what they look up is read together
+        return {session: problem for session, problem in zip(sessions, verdicts, strict=True) if problem}
 
     async def _verdict(self, session: Session) -> Problem | None:
         try:
@@ -180,7 +207,9 @@ class Hub:
 
     def _feed(self, subscription: Subscription, cipher: CursorCipher) -> Feed:
         if subscription not in self._feeds:
-            self._feeds[subscription] = Feed(self._tail, subscription, self._frames, cipher)
+            self._feeds[subscription] = Feed(
+                self._tail, subscription, self._frames, cipher, check=self._check
+            )
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_looking(), name="headway live")
         return self._feeds[subscription]
@@ -196,6 +225,11 @@ class Hub:
                 LOG.exception("live connections could not be looked at")
         for reader in [*self._sessions]:
             reader.end(_stopping())
+
+
+def _narrowed() -> Problem:
+    detail = "a new chart limits who may read: connect again"
+    return Problem("unavailable", detail, headers={"Retry-After": "1"})
 
 
 def _stopping() -> Problem:

@@ -11,9 +11,11 @@ from typing import Any
 
 from starlette.responses import Response
 
+from headway.api.access import Caller
 from headway.api.call import HttpCall, Reply, json_response
 from headway.api.problems import PROBLEM_JSON, Problem
 from headway.codec import Value, decode, encode, fingerprint
+from headway.engine.orders import own_id
 from headway.engine.requests import Request
 from headway.errors import InputError
 
@@ -71,16 +73,24 @@ def is_stored(response: Response) -> bool:
     return response.status_code < LOWEST_ERROR or response.status_code == CONFLICT
 
 
-def request_of(call: HttpCall, key: str) -> Request:
-    """The request that a call with a key is."""
-    tenant = "" if call.caller is None else call.caller.tenant
-    return Request((tenant, REQUEST_ID + key), _asked(call), call.path)
+def request_id_of(caller: Caller, key: str) -> str:
+    """The engine's request id of a request with a key.
+
+    The credentials of a tenant share their keys, but each end user has keys of their own: nobody else can use
+    them up, or learn that they were used.
+    """
+    whole = REQUEST_ID + key
+    return own_id("own", whole, caller.actor.id) if caller.actor.own else whole
 
 
-def _asked(call: HttpCall) -> str:
+def request_of(call: HttpCall, caller: Caller, request_id: str) -> Request:
+    """The request that a call with a request id is."""
+    return Request((caller.tenant, request_id), _asked(call, caller), call.path)
+
+
+def _asked(call: HttpCall, caller: Caller) -> str:
     """A fingerprint of the request: the same for JSON that differs only in spaces and the order of keys."""
-    actor = None if call.caller is None else call.caller.actor
-    asked = (call.method, call.path, call.query.decode("latin-1"), actor, _canonical(call.body))
+    asked = (call.method, call.path, call.query.decode("latin-1"), caller.actor, _canonical(call.body))
     return sha256(fingerprint(asked)).hexdigest()
 
 

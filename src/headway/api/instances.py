@@ -10,7 +10,7 @@ from fastapi import Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headway.api.access import readable_by, readable_row
+from headway.api.access import Caller, readable_by, readable_row
 from headway.api.bodies import NO_NUL, RequestBody, ResponseBody, wrong
 from headway.api.call import JSON_HEADERS, Reply, json_response
 from headway.api.cursors import cursor_place, cursor_text, paged, position_of, position_text
@@ -30,12 +30,14 @@ from headway.api.problems import Problem, problem_of
 from headway.api.route import Router
 from headway.clock import time_text
 from headway.codec import Meta, decode, encode, to_data
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import LONGEST_NAME, LONGEST_NEW_NAME
 from headway.engine.orders import Answer, parent_named
 from headway.engine.redaction import context_of, data_of
 from headway.errors import InputError, UnknownInstanceError
+from headway.node import Node
 from headway.statechart.refusal import Refusal, allowed_now
-from headway.statechart.snapshot import Event, Snapshot
+from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
 from headway.store.rows import HistoryRow, InstanceRow
 
@@ -64,7 +66,7 @@ LINE = (
 
 
 class SendEvent(RequestBody):
-    """An event for an instance. Who sends it is told by the credential."""
+    """An event for an instance. The credential names the sender."""
 
     event: Annotated[str, Meta(description="The event's name.", examples=["submit"], min_length=1)]
     data: Annotated[Any, Meta(description="Its data, as the chart's model for it says.")] = None
@@ -194,7 +196,7 @@ class Lines(ResponseBody):
 
 
 class WhyShown(ResponseBody):
-    """Why an instance stands where it stands."""
+    """Why an instance is in its current states."""
 
     text: Annotated[str, Meta(description="The explanation for a person.")]
     stuck: bool
@@ -267,7 +269,9 @@ async def list_instances(
     """The instances of the caller's tenant, in the order of their creation."""
     if chart is not None:
         node.engine.charts.newest(chart)
-    after = None if cursor is None else await _known(node, caller, cursor)
+    after = (
+        None if cursor is None else await readable_place(node, caller, cursor_place(INSTANCES, str, cursor))
+    )
     readable = await readable_by(node.engine, caller)
     if caller.actor.own:
         if owner not in {None, caller.actor.id}:
@@ -300,7 +304,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
     tag = {"ETag": f'"{row.seq}"'}
     if request.headers.get("if-none-match") == tag["ETag"]:
         return Response(status_code=304, headers=tag)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     if not snapshot.ended:
         node.engine.charts.known(snapshot.chart, snapshot.version)  # else nobody could say what may be shown
     details = {name: getattr(snapshot, name) for name in DETAILS}
@@ -312,7 +316,7 @@ async def get_instance(instance: Name, node: Here, caller: Who, request: Request
 async def get_allowed(instance: Name, node: Here, caller: Who) -> AllowedEvents:
     """The events that some transition waits for now, whatever its conditions say."""
     row = await readable_row(node.engine, caller, instance)
-    snapshot = decode(Snapshot, row.snapshot)
+    snapshot = stored_snapshot(row)
     chart = node.engine.charts.chart(snapshot.chart, snapshot.version)
     active = () if snapshot.ended else chart.configuration(snapshot.states)
     items = [
@@ -347,7 +351,8 @@ async def get_history(
 async def get_why(instance: Name, node: Here, caller: Who) -> WhyShown:
     """What an instance waits for, who or what could move it, and what stands in the way."""
     await readable_row(node.engine, caller, instance)
-    explained = await node.engine.why(caller.tenant, instance)
+    readable = await readable_by(node.engine, caller)
+    explained = await node.engine.why(caller.tenant, instance, readable=readable)
     if caller.actor.own:
         explained = explained.without_operations()
     return WhyShown(
@@ -428,9 +433,8 @@ def _line(row: HistoryRow) -> Line:
     return Line(**known, at=time_text(row.at), data=data_of(row), note=note, since=since)
 
 
-async def _known(node: Here, caller: Who, cursor: str) -> str:
+async def readable_place(node: Node, caller: Caller, instance: str) -> str:
     """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
-    instance = cursor_place(INSTANCES, str, cursor)
     try:
         await readable_row(node.engine, caller, instance)
     except UnknownInstanceError as error:

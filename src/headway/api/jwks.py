@@ -18,7 +18,7 @@ from headway.outbox.addresses import Address, Resolve, address_of, is_public, re
 
 FRESH_FOR = 600.0
 PAUSE = 30.0
-"""At most once in so many seconds a source is read, whoever brings whatever unknown key."""
+"""Minimum seconds between two reads of a source, however many tokens name an unknown key."""
 SECONDS = 5.0
 LARGEST = 256_000
 MOST_KEYS = 100

@@ -52,7 +52,7 @@ class NewKey(NamedTuple):
 
 
 class Keyring:
-    """The keys of a store. `changed` is told the id of each key that is no longer what it was."""
+    """The keys of a store. `changed` is called with the id of each key that has changed."""
 
     def __init__(self, store: Store, changed: Callable[[str], None] = lambda _key: None) -> None:
         self._store, self._keys, self._changed = store, store.keys, changed
@@ -241,7 +241,7 @@ def _check(key: KeyRow, scopes: Iterable[str]) -> None:
     if not key.scopes:
         raise InputError("a key needs at least one scope")
     if OWN in key.scopes and len(key.scopes) > 1:
-        raise InputError(f"the scope {OWN} stands alone: others would reach more than what is own")
+        raise InputError(f"the scope {OWN} cannot be combined: other scopes reach instances of other owners")
     if key.kind not in get_args(Kind):
         raise InputError(f"an actor is one of {', '.join(get_args(Kind))}, not {key.kind!r}")
     require_id("the tenant of a key", key.tenant)

@@ -31,7 +31,7 @@ Rate = Annotated[int, Meta(ge=1, le=HIGHEST_RATE)]
 
 
 class KeyActor(ResponseBody):
-    """As whom the calls of a key act. Charts decide by kind and roles."""
+    """The actor of calls with a key. Charts decide by kind and roles."""
 
     id: str
     kind: str
@@ -39,7 +39,7 @@ class KeyActor(ResponseBody):
 
 
 class NewKeyActor(RequestBody):
-    """As whom the calls of a new key act. `system` and `instance:…` are reserved for the engine."""
+    """The actor of calls with a new key. `system` and `instance:…` are reserved for the engine."""
 
     id: Annotated[ActorId, Meta(description="Its id in histories.")]
     kind: Annotated[
@@ -94,7 +94,7 @@ class Key(ResponseBody):
 
 
 class KeyWithSecret(Key):
-    """A key, with its text: it is told this once."""
+    """A key with its text, which is shown only once."""
 
     key: str
 
@@ -109,7 +109,7 @@ class Keys(ResponseBody):
 class Note(ResponseBody):
     """What was done to a key or with it.
 
-    `made`, `rotated` and `revoked` are acts, one each. `used` and `refused: …` are counted, one for each day.
+    `made`, `rotated` and `revoked` have one entry each. `used` and `refused: …` are counted by day.
     """
 
     what: str

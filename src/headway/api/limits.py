@@ -45,7 +45,7 @@ class Limits(Value):
 
     @property
     def most_streams(self) -> int:
-        """How many streams at once."""
+        """The most streams that may be open at once."""
         return self.streams or max(1, self.most_connections // 2)
 
     @property

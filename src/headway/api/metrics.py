@@ -38,7 +38,7 @@ async def metrics(request: Request, authorization: Bearer = None) -> Response:
 
 
 def expose(front: Front, metrics: Metrics, token: str) -> None:
-    """Let a service tell its metrics."""
+    """Add the route of metrics to a service."""
     state = front.app.state
     state.metrics, state.metrics_token = metrics, token
     metrics.others += [

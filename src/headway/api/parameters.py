@@ -14,6 +14,7 @@ from headway.api.access import Access, Caller
 from headway.api.call import HttpCall
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.keyring import ADMIN, OWN
+from headway.api.problems import Problem
 from headway.engine.requests import Request as KeyedRequest
 from headway.node import Node
 
@@ -54,7 +55,8 @@ class Needs:
         self.accepted = frozenset({scope, ADMIN, OWN} if own else {scope, ADMIN})
 
     def __call__(self) -> None:
-        """The route checks it."""
+        """Never called: a `Route` checks it. Anything else that has it as a dependency is closed."""
+        raise Problem("forbidden", "only a route of headway.http.Router can check a scope")
 
 
 def needs(scope: str, *, own: bool = False) -> Any:

@@ -1,4 +1,4 @@
-"""Every kind of problem the service tells: its status, its title, what it means and what helps."""
+"""Every kind of problem of the service: its status, its title, its meaning and a remedy."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ KINDS: dict[str, Kind] = {
         "The instance follows a version of its chart, `chart` and `version`, that the process which took the "
         "request does not have: during a rolling deployment other processes have it. Nothing was changed.",
         "Repeat the request after `Retry-After` seconds; another process may take it. `GET /ready` and "
-        "`headway doctor` tell which nodes know the version.",
+        "`headway doctor` show which nodes know the version.",
     ),
     "schema": Kind(
         503,

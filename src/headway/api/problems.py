@@ -19,7 +19,7 @@ RETRY_SOON = {"Retry-After": "1"}
 
 
 class Problem(Exception):  # noqa: N818 - the word of RFC 9457
-    """What is told instead of an answer: a code of `KINDS`, what happened, and what else helps."""
+    """An error answer: a code of `KINDS`, what happened, and further fields that help."""
 
     def __init__(
         self, code: str, detail: str = "", *, headers: Mapping[str, str] | None = None, **extra: Any
@@ -64,10 +64,10 @@ CODES: dict[type[errors.HeadwayError], str] = {
     errors.SchemaError: "schema",
     errors.DrawingError: "drawing",
 }
-"""How each error is told; one not named here is told as its parent."""
+"""The problem code of each error class; a class that is not named has the code of its parent."""
 
 SILENT = frozenset({"internal", "key_reused"})
-"""What is told without its text, which may hold what the caller must not see."""
+"""Codes whose answers leave out the error's text, which the caller may not be allowed to see."""
 
 
 HTTP_CODES = {
@@ -83,7 +83,7 @@ HTTP_CODES = {
 
 
 def problem_of(error: BaseException | Refusal) -> Problem:
-    """The problem that tells of an error, or of an event that the chart refused."""
+    """The problem for an error, or for an event that the chart refused."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, errors.RefusedError):

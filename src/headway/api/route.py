@@ -14,7 +14,7 @@ from typing import Annotated, Any, NamedTuple, cast, get_args, get_origin, get_t
 from urllib.parse import unquote
 
 from fastapi import APIRouter, FastAPI, params
-from fastapi.routing import APIRoute, RouteContext, iter_route_contexts
+from fastapi.routing import APIRoute, APIWebSocketRoute, RouteContext, iter_route_contexts
 from pydantic import TypeAdapter, ValidationError
 from starlette.requests import HTTPConnection
 from starlette.responses import FileResponse, Response, StreamingResponse
@@ -22,13 +22,13 @@ from starlette.types import Message, Receive, Scope, Send
 
 from headway.api.bodies import checked, decoded_again, is_body, needs_checks, wrong, wrong_places
 from headway.api.call import NO_STORE, HttpCall, Reply, Served, json_response, problem_response
-from headway.api.idempotency import REPLAYED, REQUEST_ID, is_stored, repeated, request_of, stored_text
+from headway.api.idempotency import REPLAYED, is_stored, repeated, request_id_of, request_of, stored_text
 from headway.api.limits import Limits
 from headway.api.parameters import Needs
 from headway.api.problems import FAILURES, Problem, lacks_scope, problem_of
 from headway.codec import decode, is_struct
 from headway.engine.orders import DAY, HOUR
-from headway.engine.requests import RepeatedError, Replay, store_answer
+from headway.engine.requests import RepeatedError, Replay, Request, store_answer
 from headway.errors import InputError, RequestReusedError
 
 CREATED, LOWEST_ERROR = 201, 400
@@ -265,30 +265,33 @@ class Route(APIRoute):
         """The answer to a call; every error is answered with a problem."""
         try:
             await call.read()
-            key = await self._find_caller(call)
+            await self._find_caller(call)
             if call.query:
                 require_known_query(call, self._query)
-            if key is None:
-                return await self._run(call)
-            return await (self._send(call, key) if self._is_engine_call else self._once(call, key))
+            if call.keyed is not None:
+                return await self._once(call, call.keyed)
+            return await (self._run(call) if call.request_id is None else self._send(call))
         except Exception as error:  # noqa: BLE001 - every error is answered with a problem
             return failure(call, error)
 
-    async def _find_caller(self, call: HttpCall) -> str | None:
-        """Find the caller and check the scopes; the idempotency key. Raises Problem 401, 403, 422 and 429."""
+    async def _find_caller(self, call: HttpCall) -> None:
+        """Find the caller, check the scopes, take the key. Raises Problem 401, 403, 422 and 429."""
         headers, is_post = call.headers, call.method == "POST"
         given = headers.get(b"authorization")
         if not self.needs_caller and (not is_post or given is None or b"idempotency-key" not in headers):
-            return None
+            return
         caller = call.caller = await call.access.caller(None if given is None else given.decode("latin-1"))
         for needed in self.scopes:
             if needed.accepted.isdisjoint(caller.scopes):
                 raise lacks_scope(needed.scope)
         if not is_post or not (self._has_body_key or b"idempotency-key" in headers):
-            return None
+            return
         if self._is_stream:
             raise wrong("header.Idempotency-Key", "this route streams its answer, which is not stored")
-        return call.key(in_body=self._has_body_key)
+        key = call.key(in_body=self._has_body_key)
+        if key is not None:
+            call.request_id = request_id_of(caller, key)
+            call.keyed = None if self._is_engine_call else request_of(call, caller, call.request_id)
 
     async def _run(self, call: HttpCall) -> Response:
         """Call the function with what it takes from the call; raises Problem 400, 404 and 422."""
@@ -309,9 +312,8 @@ class Route(APIRoute):
             answer.raw_headers.append(NO_STORE)
         return answer
 
-    async def _send(self, call: HttpCall, key: str) -> Response:
-        """Call the engine, which has the key; mark the answer if it was stored before."""
-        call.request_id = REQUEST_ID + key
+    async def _send(self, call: HttpCall) -> Response:
+        """Call the engine, which has the request id; mark the answer if it was stored before."""
         with Replay() as replay:
             try:
                 response = await self._run(call)
@@ -321,20 +323,20 @@ class Route(APIRoute):
             response.raw_headers.append(REPLAYED)
         return response
 
-    async def _once(self, call: HttpCall, key: str) -> Response:
+    async def _once(self, call: HttpCall, keyed: Request) -> Response:
         """Answer a request once; a repeat gets the stored answer, and counts as a stream while it waits."""
-        call.keyed, engine = request_of(call, key), call.node.engine
+        engine = call.node.engine
         waiting = partial(call.app.state.streams.take, call.caller)
-        async with engine.requests.turn(call.keyed, waiting) as stored:
+        async with engine.requests.turn(keyed, waiting) as stored:
             if stored is not None:
                 return repeated(stored)
             response = await whole(await self._first(call), call)
-            if call.keyed.answer is None and is_stored(response):
+            if keyed.answer is None and is_stored(response):
                 with suppress(RequestReusedError):  # another request had the key meanwhile; this one is done
                     lasts = self._lasts(response.status_code)
-                    await store_answer(engine.store, call.keyed, stored_text(response), lasts)
-            if call.keyed.answer is not None and call.keyed.is_repeat:
-                return repeated(call.keyed.answer)
+                    await store_answer(engine.store, keyed, stored_text(response), lasts)
+            if keyed.answer is not None and keyed.is_repeat:
+                return repeated(keyed.answer)
             return response
 
     async def _first(self, call: HttpCall) -> Response:
@@ -472,8 +474,13 @@ def _described(parameters: Parameters) -> Callable[..., Any]:
 
 
 def require_routes(app: FastAPI) -> None:
-    """Raises InputError for a route that is not a `Route`, which handles errors and repeats differently."""
+    """Raises InputError for a route that is not a `Route`, which handles errors and repeats differently.
+
+    A WebSocket of a router is none: nothing would check who opens it.
+    """
     for context in iter_route_contexts(app.routes):
         route = context.original_route
+        if isinstance(route, APIWebSocketRoute):
+            raise InputError(f"the route {context.path} must not be a WebSocket: nothing checks its scopes")
         if isinstance(route, APIRoute) and not isinstance(route, Route):
             raise InputError(f"the route {context.path} must be one of a headway.http.Router")

@@ -14,7 +14,7 @@ from headway.api.direct import DirectConnection
 from headway.api.route import Front
 
 DRAIN_SECONDS = 0.2
-"""How long connections are answered with a farewell, so that no request meets a closed door."""
+"""How long answers say `Connection: close` before the port closes, so that no request is lost."""
 MOMENT = 0.02
 """In which those who have left are seen to be gone: when nobody is there, nobody is waited for."""
 
@@ -50,7 +50,7 @@ async def serving(app: Front, listening: socket.socket, *, patience: float = 30.
 
 
 async def _let_in_the_last(server: uvicorn.Server, listening: socket.socket) -> None:
-    """Close the door, after those who have knocked: closing alone would turn them away with an error."""
+    """Close a listening socket after accepting its pending connections, which would otherwise be reset."""
     door = listening.dup()
     for each in server.servers:
         each.close()
@@ -84,5 +84,5 @@ def _config(
         timeout_keep_alive=round(app.limits.keep_alive_seconds),
         timeout_graceful_shutdown=round(patience),
         ws_max_size=app.limits.body,
-        ws_per_message_deflate=False,  # it would compress each event anew for each of its readers
+        ws_per_message_deflate=False,  # it would compress each event again for each reader
     )

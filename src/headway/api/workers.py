@@ -56,11 +56,11 @@ class WorkClaimBody(RequestBody):
             examples=[{"Expense": [1, 2]}],
         ),
     ] = None
-    limit: Annotated[int, Meta(ge=1, le=MOST_AT_ONCE), Meta(description="How much there is room for.")] = 1
+    limit: Annotated[int, Meta(ge=1, le=MOST_AT_ONCE), Meta(description="The most work items to claim.")] = 1
     wait: Annotated[
         float,
         Meta(ge=0, le=int(LONGEST_WAIT)),
-        Meta(description="For so many seconds the answer waits when there is no work."),
+        Meta(description="How many seconds to wait for work when there is none."),
     ] = 0
 
 
@@ -78,11 +78,11 @@ class WorkShown(ResponseBody):
     context: Annotated[dict[str, Any], Meta(description="The instance's context now.")]
     checkpoint: Annotated[Any, Meta(description="What an earlier attempt has kept.")]
     leased_until: Annotated[
-        datetime | None, Meta(description="Without a sign of life the work is lost then.")
+        datetime | None, Meta(description="When the lease expires unless a heartbeat extends it.")
     ]
     lease_ms: int
-    heartbeat_ms: Annotated[int, Meta(description="How often a sign of life is wanted.")]
-    timeout_ms: Annotated[int | None, Meta(description="For so long the attempt may take.")]
+    heartbeat_ms: Annotated[int, Meta(description="The interval of heartbeats.")]
+    timeout_ms: Annotated[int | None, Meta(description="The longest time that the attempt may take.")]
     trace: Annotated[str | None, Meta(description="The W3C `traceparent` of the call that led to it.")]
 
 
@@ -114,7 +114,7 @@ class HeartbeatBody(Attempt):
 
 
 class Sign(ResponseBody):
-    """Whether to go on: only when `held`. Else stop, and tell nothing more."""
+    """Whether to continue: only when `held`. Otherwise stop, and report nothing more."""
 
     standing: Annotated[
         LeaseStatus,
@@ -208,7 +208,7 @@ async def heartbeat(
     caller: Who,
     call: HttpCall,
 ) -> Sign:
-    """Keep the lease, and tell how far the work is. Without one in time the work goes to another worker."""
+    """Extend the lease and report progress. Without a heartbeat in time the work goes to another worker."""
     remote, ref = remote_of(call.app), _attempt(work, body, caller)
     report = _report(body)
     request_id = None if call.keyed is None else call.keyed.part_id("progress")
@@ -290,7 +290,7 @@ def _work(item: ClaimedWork) -> WorkShown:
 
 @contextmanager
 def _problems() -> Iterator[None]:
-    """Tell what the engine says to a worker as problems."""
+    """Turn errors of the engine into problems."""
     try:
         yield
     except WorkLostError as error:

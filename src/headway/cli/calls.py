@@ -10,14 +10,22 @@ from typing import Any, TypeVar, cast
 import typer
 
 from headway.cli.lifecycles import HOW_TO_LOAD, apps_of
-from headway.cli.output import CommandError, as_json, out, write
+from headway.cli.output import CommandError, as_json, listed, out, write
 from headway.codec import decode, to_data
 from headway.engine.orders import Answer, Receipt
 from headway.engine.tenant import Tenant
-from headway.errors import HeadwayError, InputError, RefusedError, UnknownChartError
+from headway.errors import (
+    HeadwayError,
+    InputError,
+    RefusedError,
+    UnknownAskError,
+    UnknownChartError,
+    UnknownInstanceError,
+)
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import Settings
+from headway.statechart.explain import Why
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import Actor, person
 from headway.store.address import sqlite_path
@@ -96,20 +104,46 @@ def data_of(text: str | None, what: str) -> Any:
         raise CommandError(f"{what} is not JSON: {str(error).partition(': ')[2]}") from error
 
 
+def _who_can_act(why: Why) -> str:
+    """Which roles and people can do what, as in "support can approve or decline; ann can withdraw"."""
+    events: dict[str, dict[str, None]] = {}
+    for way in why.ways:
+        who = way.only_for or " or ".join((*way.people, *way.by))
+        if who:
+            events.setdefault(who, {}).update(dict.fromkeys(way.events))
+    return "; ".join(f"{who} can {listed(names)}" for who, names in events.items())
+
+
 def tell_answer(
     settings: Settings,
     call: Callable[[Tenant], Awaitable[Receipt]],
     *,
+    by: Actor,
+    instance: str | None = None,
+    ask: str | None = None,
     chart: str | None = None,
     json: bool,
 ) -> None:
-    """Make a call to the lifecycles of the settings and print its answer; exit code 1 when it was refused."""
+    """Make a call to the lifecycles of the settings and print its answer; exit code 1 when it was refused.
+
+    `instance` or `ask` is what an existing row is moved by: if the chart hides it from the actor, the error
+    says so, because this command's user can read it anyway.
+    """
 
     async def answered(here: Tenant) -> Answer:
         try:
             return await call(here)
         except RefusedError as error:
             return cast("Refusal", error.refusal)
+        except (UnknownInstanceError, UnknownAskError) as error:
+            hidden = (await here.ask(ask)).instance if ask is not None else instance
+            if hidden is None:
+                raise
+            found = await here.why(hidden)
+            who = _who_can_act(found.why)
+            raise CommandError(
+                f"{by.id} has no part in {hidden}: use --by and --role{f' ({who})' if who else ''}"
+            ) from error
 
     answer = with_tenant(settings, answered, charts=True, chart=chart)
     taken = isinstance(answer, Receipt)

@@ -7,11 +7,12 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from typing import Protocol
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from headway.cli.output import CommandError, errors_to
 from headway.settings import Settings
@@ -25,7 +26,13 @@ NODE = "dev"
 """The name of the node: under one name, the next child takes up the work of the one before at once."""
 
 Seen = Mapping[Path, tuple[int, int]]
-Serve = Callable[[socket.socket | None], None]
+
+
+class Serve(Protocol):
+    """Serves on a socket until the process is stopped."""
+
+    def __call__(self, listening: socket.socket | None, *, restarted: bool) -> None:
+        """`restarted` is whether it was started before."""
 
 
 class SourceFiles:
@@ -86,17 +93,30 @@ def _host_of(listening: socket.socket) -> str:
 
 
 def _servers(database: str) -> list[str]:
-    """The hosts of a database; a folder is that of a local socket."""
+    """The hosts of a database, found where asyncpg looks for them; a folder is that of a local socket."""
+    if database.startswith("sqlite:"):
+        return []
     parts = urlsplit(database)
-    hosts = [parts.hostname or "", *parse_qs(parts.query).get("host", [])]
+    given = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    named = parts.netloc.partition("@")[2] if "@" in parts.netloc else parts.netloc
+    named = named or given.get("host", "")
+    if not named and (service := given.get("service") or os.environ.get("PGSERVICE")):
+        return [f"the service {service}"]
+    hosts = map(_host_name, (named or os.environ.get("PGHOST", "")).split(","))
     return [host for host in hosts if host and not host.startswith("/")]
+
+
+def _host_name(place: str) -> str:
+    """The host of `host:port`, `[address]:port` or a folder."""
+    name = place[1:].partition("]")[0] if place.startswith("[") else place.partition(":")[0]
+    return unquote(name)
 
 
 def _is_loopback(host: str) -> bool:
     try:
         return ip_address(host).is_loopback
     except ValueError:
-        return host == "localhost"
+        return host.lower() == "localhost"
 
 
 def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:
@@ -107,8 +127,10 @@ def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:
     sources, stop = SourceFiles(Path.cwd()), threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stop.set())
+    restarted = False
     while not stop.is_set():
-        child = _started(serve, listening)
+        child = _started(serve, listening, restarted=restarted)
+        restarted = True
         changed = _until_changed(sources, stop, child)
         _end(child)
         if changed:
@@ -116,17 +138,19 @@ def reload_on_change(serve: Serve, listening: socket.socket | None) -> None:
             errors_to().print(f"{names} changed: restarting", style="dim", markup=False)
 
 
-def _started(serve: Serve, listening: socket.socket | None) -> BaseProcess:
-    child = multiprocessing.get_context("spawn").Process(target=_child, args=(serve, listening))
+def _started(serve: Serve, listening: socket.socket | None, *, restarted: bool) -> BaseProcess:
+    child = multiprocessing.get_context("spawn").Process(
+        target=_child, args=(serve, listening), kwargs={"restarted": restarted}
+    )
     child.start()
     return child
 
 
-def _child(serve: Serve, listening: socket.socket | None) -> None:
+def _child(serve: Serve, listening: socket.socket | None, *, restarted: bool) -> None:
     """Serve in a process group of its own, so that only the parent gets the terminal's Ctrl-C."""
     os.setpgid(0, 0)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    serve(listening)
+    serve(listening, restarted=restarted)
 
 
 def _end_with_parent() -> None:

@@ -19,11 +19,12 @@ from headway.cli.db import is_behind_its_log
 from headway.cli.lifecycles import HOW_TO_LOAD, Apps, apps_of, without_handlers
 from headway.cli.node import destinations_of, untaken_of
 from headway.cli.output import CommandError, as_json, out, progress, table_of, write
-from headway.cli.serve import Port, listen
+from headway.cli.serve import MEND_STRANDED, Port, listen
 from headway.cli.settings import App, Config, Database, Json, configured
 from headway.clock import SystemClock
 from headway.codec import Value, from_data, to_data
 from headway.engine.nodes import unknown_versions
+from headway.engine.stranded import stranded_instances
 from headway.engine.upgrade.versions import pages
 from headway.errors import HeadwayError
 from headway.outbox.addresses import PORTS
@@ -180,10 +181,16 @@ async def _versions(diagnosis: Diagnosis, name: str) -> DoctorCheck:
             counts = ", ".join(f"{living[version]:,} on v{version}" for version in sorted(living))
             first = f" (of the first {MOST_COUNTED:,})" if living.total() >= MOST_COUNTED else ""
             told.append(f"{chart}: {counts}{first}; the newest is v{newest[chart]}")
+    if stranded := await stranded_instances(diagnosis.store, _loaded(diagnosis)):
+        return DoctorCheck(name, "error", "; ".join(map(str, stranded)), MEND_STRANDED)
     # Not a problem: instances may keep their version. But a half-done upgrade looks like this.
     return DoctorCheck(
         name, "ok", "; ".join(told) or "all instances live by the newest version of their chart"
     )
+
+
+def _loaded(diagnosis: Diagnosis) -> list[Chart]:
+    return [] if diagnosis.apps is None else [chart_of(each) for each in diagnosis.apps.lifecycle.charts]
 
 
 async def _living(store: Store, chart: str) -> Counter[int]:
@@ -270,8 +277,11 @@ async def _destinations(diagnosis: Diagnosis, name: str) -> DoctorCheck:
 async def _messages(diagnosis: Diagnosis, name: str) -> DoctorCheck:
     if diagnosis.apps is None:
         return DoctorCheck(name, "skipped", "the lifecycles cannot be loaded")
-    lifecycle = diagnosis.apps.lifecycle
-    if lost := untaken_of(diagnosis.settings, lifecycle):
+    try:
+        lost = untaken_of(diagnosis.settings, diagnosis.apps.lifecycle)
+    except HeadwayError:
+        return DoctorCheck(name, "skipped", "the destinations are invalid")
+    if lost:
         fix = "add a destination: [[webhooks]] in headway.toml, or destinations of the Lifecycle"
         return DoctorCheck(name, "warning", f"no destination takes {', '.join(lost)}", fix)
     return DoctorCheck(name, "ok", "each has a destination")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -9,12 +10,15 @@ from pathlib import Path, PurePath
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from headway.cli.output import CommandError, out
 
 SUFFIX = ".txt"
 """What the files of the starter end in, so that no tool takes them for a part of Headway."""
 HIDDEN = {"gitignore": ".gitignore"}
+REPOSITORY = ".git"
+"""A folder with nothing else in it counts as empty."""
 
 
 def init(
@@ -36,7 +40,9 @@ def init(
 
 
 def _require_empty(folder: Path) -> None:
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    if folder.exists() and not folder.is_dir():
+        raise CommandError(f"{folder} is not a folder: name a new one, as in headway init refunds")
+    if folder.exists() and any(each.name != REPOSITORY for each in folder.iterdir()):
         name = "the current folder" if folder == Path() else folder
         raise CommandError(
             f"{name} is not empty, so nothing was changed: name a new folder, as in headway init refunds"
@@ -55,9 +61,10 @@ def _starter(place: Traversable, below: PurePath) -> Iterator[tuple[PurePath, st
 
 def _say(folder: Path) -> None:
     console = out()
-    console.print(f"[bold green]✓[/] made a lifecycle of refunds in {folder.resolve()}", soft_wrap=True)
+    made = f" made a lifecycle of refunds in {folder.resolve()}"
+    console.print(Text.assemble(("✓", "bold green"), made), soft_wrap=True)
     console.print("Next:", style="dim")
     if folder != Path():
-        console.print(f"  cd {folder}", markup=False)
+        console.print(f"  cd {shlex.quote(str(folder))}", markup=False, soft_wrap=True)
     console.print("  headway serve --dev   runs it; README.md shows what to try")
     console.print("  pytest                runs its tests")

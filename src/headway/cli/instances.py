@@ -128,6 +128,7 @@ def create(
     tell_answer(
         target.settings,
         lambda here: here.create(chart, instance, begun, by=author.actor, request_id=request_id),
+        by=author.actor,
         chart=chart,
         json=target.json,
     )
@@ -149,6 +150,8 @@ def send(
     tell_answer(
         target.settings,
         lambda here: here.send(instance, sent, request_id=request_id),
+        by=author.actor,
+        instance=instance,
         json=target.json,
     )
 
@@ -166,6 +169,8 @@ def cancel(
     tell_answer(
         target.settings,
         lambda here: here.cancel(instance, by=author.actor, reason=reason, request_id=request_id),
+        by=author.actor,
+        instance=instance,
         json=target.json,
     )
 

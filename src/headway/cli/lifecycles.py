@@ -51,7 +51,7 @@ def load_registered() -> list[NamedChart | BrokenEntry]:
 
 
 def find_all(names: Iterable[str]) -> list[NamedChart]:
-    """The charts of these names; raises CommandError at the first that is none."""
+    """The charts of these names; raises CommandError at the first unknown name."""
     return [find(name) for name in dict.fromkeys(names)]
 
 

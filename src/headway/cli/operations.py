@@ -236,7 +236,7 @@ def _change(
     *,
     json: bool,
 ) -> None:
-    """Change letters, or only tell which it would be."""
+    """Change letters, or only show which would change."""
 
     async def run(node: Node) -> tuple[Sequence[LetterRow], int]:
         found = (await node.letters.list(settings.tenant, **wanted))[: wanted["limit"]]

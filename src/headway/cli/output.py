@@ -130,6 +130,12 @@ def as_json(document: object) -> str:
     return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
 
 
+def listed(names: Iterable[str], last: str = "or") -> str:
+    """Names as in "approve, decline or question"."""
+    *others, end = names
+    return f"{', '.join(others)} {last} {end}" if others else end
+
+
 def when(at: datetime) -> str:
     """A time as commands print it, with its zone."""
     return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%SZ")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import socket
@@ -19,12 +20,14 @@ from headway.cli.lifecycles import apps_of, registered, without_handlers
 from headway.cli.node import ServicePart, node_of, untaken_of
 from headway.cli.output import CommandError, errors_to, out, print_error
 from headway.cli.settings import App, Config, Database, settings_of
+from headway.engine.stranded import stranded_instances
 from headway.errors import HeadwayError
 from headway.lifecycle import Lifecycle
 from headway.node import Node
 from headway.settings import ABOUT, Settings, SettingValue
 
 DEVELOPMENT = "For development: restarts when a source file changes; charts may change under their version."
+MEND_STRANDED = "rename the state back, or delete the database if it is for development"
 FIRST_PASSED = 3
 """The first file descriptor that a service manager passes (see sd_listen_fds)."""
 
@@ -84,17 +87,24 @@ def serve(
     with listening_for(settings, parts) or nullcontext() as listening:
         if not dev_remote:
             require_local(settings, listening)
-        reload_on_change(partial(_serve_in_development, load, parts), listening)
+        reload_on_change(partial(_serve_in_development, load, parts, dev_remote=dev_remote), listening)
     errors_to().print("Stopped.", style="dim")
 
 
 def _serve_in_development(
-    load: Callable[..., Settings], parts: Sequence[ServicePart], listening: socket.socket | None
+    load: Callable[..., Settings],
+    parts: Sequence[ServicePart],
+    listening: socket.socket | None,
+    *,
+    dev_remote: bool,
+    restarted: bool,
 ) -> None:
     """Serve in a child process, with the settings and the source as they are now."""
     try:
         settings = load(node=load().node or NODE)
-        run_service(settings, lifecycle_of(settings), parts, listening, dev=True)
+        if not dev_remote:
+            require_local(settings, listening)
+        run_service(settings, lifecycle_of(settings), parts, listening, dev=True, restarted=restarted)
     except HeadwayError as error:
         print_error(error)
         sys.exit(2)
@@ -156,18 +166,25 @@ def run_service(
     listening: socket.socket | None = None,
     *,
     dev: bool = False,
+    restarted: bool = False,
 ) -> None:
-    """Run until the process is stopped; in `dev`, charts may change under their version."""
+    """Run until the process is stopped; in `dev`, charts may change under their version.
+
+    When `restarted`, the messages without a destination are not listed again.
+    """
     service = load_service()
 
     async def main() -> None:
         node = node_of(settings, lifecycle, parts, charts_may_change=dev)
         address = address_of(listening, settings.host) if listening else None
+        telling: list[asyncio.Future[None]] = []  # the event loop keeps no task alive
 
         def announced(key: str | None) -> None:
             _announce(address, key, parts, lifecycle, database=settings.database, dev=dev)
             _tell_unknown(node)
-            if ServicePart.relays in parts:
+            if dev:
+                telling.append(asyncio.ensure_future(_tell_stranded(node)))
+            if ServicePart.relays in parts and not restarted:
                 _tell_untaken(settings, lifecycle)
 
         await service.ServiceProcess(node, settings, listening).run(announced)
@@ -193,6 +210,13 @@ def _tell_unknown(node: Node) -> None:
     """Print the chart versions whose instances this node leaves to other nodes."""
     for each in node.presence.unknown:
         errors_to().print(Text.assemble(("left to other nodes: ", "yellow"), str(each)), soft_wrap=True)
+
+
+async def _tell_stranded(node: Node) -> None:
+    """Print the instances in states that their changed chart no longer has."""
+    for each in await stranded_instances(node.engine.store, node.engine.charts):
+        line = f"{each}: {MEND_STRANDED}"
+        errors_to().print(Text.assemble(("stranded: ", "yellow"), line), soft_wrap=True)
 
 
 def _tell_untaken(settings: Settings, lifecycle: Lifecycle) -> None:

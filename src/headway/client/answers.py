@@ -58,7 +58,7 @@ class Instance(InstanceSummary):
 
 
 class AllowedEvent(ServiceAnswer):
-    """An event that an instance would accept now, and from whom; `yours`: whether the caller may send it."""
+    """An event that an instance would accept now, its senders, and whether the caller is one (`yours`)."""
 
     event: str
     by: tuple[str, ...]
@@ -84,6 +84,7 @@ class Line(ServiceAnswer):
     version: int
     note: Any
     hash: str
+    since: datetime | None
 
 
 class WhyShown(ServiceAnswer):
@@ -103,7 +104,7 @@ class WhyShown(ServiceAnswer):
 
 
 class AskShown(ServiceAnswer):
-    """A question to people: what it shows them, what they may answer, who has claimed it."""
+    """An ask: the data that it shows, the answers it accepts, who has claimed it."""
 
     id: str
     instance: str
@@ -130,7 +131,7 @@ class AskWithForm(AskShown):
 
 
 class NewLink(ServiceAnswer):
-    """A link by which one person answers one ask once; its token is told this once."""
+    """A link by which one person answers one ask once; its token is shown only once."""
 
     ask: str
     person: str
@@ -160,7 +161,7 @@ class WorkShown(ServiceAnswer):
 
 
 class Sign(ServiceAnswer):
-    """Whether a worker is to go on with an attempt: only if the lease is `held`."""
+    """Whether a worker may continue an attempt: only if the lease is `held`."""
 
     standing: Literal["held", "left", "lost", "timeout"]
 

@@ -109,7 +109,7 @@ class Client:
         await self._http.aclose()
 
     async def __aenter__(self) -> Self:
-        """Use it for the length of a block."""
+        """Open the client; the end of the block closes it."""
         return self
 
     async def __aexit__(self, *_: object) -> None:

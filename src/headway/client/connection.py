@@ -13,7 +13,7 @@ from headway.errors import InputError
 
 LOCAL = "http://127.0.0.1:8000"
 SILENCE = 45.0
-"""A stream is dead if nothing came for so many seconds: the service sends something every 15."""
+"""Seconds without data after which a stream counts as lost: the service sends something every 15."""
 NOT_SENT = (
     httpx.ConnectError,
     httpx.ConnectTimeout,

@@ -1,4 +1,4 @@
-"""Live events: server-sent events from bytes, and a stream that goes on after a lost connection."""
+"""Live events: server-sent events from bytes, and a stream that resumes after a lost connection."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LiveGap(ServiceAnswer, tag="gap"):
 
 
 LiveEvent: TypeAlias = LiveTransition | LiveMessage | LiveGap
-"""What `follow` gives. Each has the `id` to go on after it."""
+"""The items of `follow`. Each has the `id` after which to resume."""
 
 
 class LiveType(ServiceAnswer):

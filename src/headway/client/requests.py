@@ -97,7 +97,7 @@ def given(**fields: Any) -> dict[str, Any]:
 
 
 def _read(kind: type[T], reply: HttpReply, request: HttpRequest | None = None) -> T:
-    """The answer as a value; raises ClientError for what is none of Headway's."""
+    """The answer as a value; raises ClientError if it is not an answer of Headway."""
     try:
         return decode(kind, reply.body)
     except InputError as error:

@@ -33,7 +33,7 @@ T = TypeVar("T")
 def one(
     verb: Callable[Concatenate[Verbs, P], Steps[T]],
 ) -> Callable[Concatenate[SyncClient, P], T]:
-    """A method that gives the result of a call."""
+    """The synchronous version of a method with one result."""
 
     @wraps(verb)
     def call(self: SyncClient, /, *args: P.args, **named: P.kwargs) -> T:

@@ -140,7 +140,7 @@ class Verbs(WorkVerbs):
     ) -> Items[LiveEvent]:
         """Live events, from after the event with the id `after`, or from now on; they have no end.
 
-        After a lost connection it goes on where it was, without a gap or a repeat.
+        After a lost connection it resumes where it was, without a gap or a repeat.
         """
         wanted = {"chart": chart, "instance": instance, "owner": owner, "parent": parent}
         request = HttpRequest("GET", target("/v1/events", wanted), stream=True)

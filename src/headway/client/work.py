@@ -49,7 +49,7 @@ class WorkVerbs(RepeatedRequests):
         checkpoint: Any = None,
         request_id: str | None = None,
     ) -> Steps[Sign]:
-        """Keep the lease, and report progress from 0 to 1; go on only if the answer is `held`."""
+        """Keep the lease, and report progress from 0 to 1; continue only if the answer is `held`."""
         body = given(progress=progress, message=message, data=data, counters=counters, checkpoint=checkpoint)
         return self._of_attempt(Sign, (worker, work, "heartbeat"), body, request_id)
 

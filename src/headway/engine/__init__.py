@@ -1,1 +1,1 @@
-"""The durable engine: one door through which every change of a state goes."""
+"""The durable engine: every change of a state is made here, in one transaction."""

@@ -8,9 +8,11 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import datetime
 from hashlib import sha256
+from logging import getLogger
 from typing import Any, NamedTuple
 
 from headway.codec import Value, decode, encode, replace
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.orders import Answer, lasting, require_actor, require_number, require_text, require_texts
 from headway.errors import (
@@ -22,12 +24,11 @@ from headway.errors import (
     UnknownInstanceError,
 )
 from headway.statechart.explain import answers_open_to
-from headway.statechart.identity import require_role
+from headway.statechart.identity import require_role, same_id
 from headway.statechart.refusal import Refusal
 from headway.statechart.snapshot import (
     Actor,
     Event,
-    Snapshot,
     claim_ask,
     delegate_ask,
     is_reserved,
@@ -35,8 +36,9 @@ from headway.statechart.snapshot import (
 )
 from headway.statechart.step.asks import HOLDING
 from headway.store.queries import AskQuery
-from headway.store.rows import AskRow, InstanceRow
+from headway.store.rows import AskRow, InstanceRow, Key
 
+LOG = getLogger("headway")
 MOST_READ = 1_000
 """How many asks are read for one page: those that an actor is barred from are read and not shown."""
 
@@ -53,9 +55,10 @@ class Inbox:
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
+        self._unreadable: set[Key] = set()
 
     async def page(self, tenant: str, actor: Actor, after: str | None, limit: int) -> AskPage:
-        """At most so many asks, the oldest first; a page may be short though there is a next one."""
+        """At most `limit` asks, the oldest first; a page may be short though there is a next one."""
         found: list[AskRow] = []
         read = 0
         while True:
@@ -92,8 +95,19 @@ class Inbox:
             return ()
         chart = await self._engine.visibility.chart(instance)
         if chart is None:
-            return row.answers  # a chart that nobody has stored says nothing about duties
-        return answers_open_to(chart, decode(Snapshot, instance.snapshot), row.id, actor)
+            # A chart that nobody has stored says nothing about duties, nor whose an instance is.
+            return () if actor.own else row.answers
+        try:
+            return answers_open_to(chart, stored_snapshot(instance), row.id, actor)
+        except InputError as error:  # its chart was changed under its version: one must not hide the others
+            self._warn_once(instance, error)
+            return ()
+
+    def _warn_once(self, instance: InstanceRow, error: InputError) -> None:
+        key = (instance.tenant, instance.id)
+        if key not in self._unreadable and len(self._unreadable) < MOST_READ:
+            self._unreadable.add(key)
+            LOG.warning("the asks of %s are in no inbox: %s", instance.id, error)
 
 
 SHORTEST_SECRET = 16
@@ -177,7 +191,7 @@ STEP_AND_EFFECT = 2
 
 
 class Asks:
-    """The asks of an engine. Every change goes through the engine's one door, so the chart decides it."""
+    """The asks of an engine. Every change is an event that the engine sends, so the chart decides it."""
 
     def __init__(self, engine: Engine, secrets: Sequence[str] = ()) -> None:
         """`secrets` sign the links: the first one signs, all are accepted."""
@@ -298,11 +312,11 @@ class Asks:
             raise LinkError("the link is for an earlier ask of the same id")
         event = Event(answer, data, by=link.by, ref=link.ask)
         try:
-            return await self._engine.send(
+            return await self._send(
                 link.tenant,
-                _instance_of(link.ask),
+                link.ask,
                 event,
-                request_id=link.request_id,
+                link.request_id,
                 lasts=link.expires_at - now,
                 keeps_refusals=False,  # who has mistyped may try again
             )
@@ -314,14 +328,22 @@ class Asks:
             raise LinkError("links need a secret: set link_secrets")
         return self._signer_or_none
 
-    async def _send(self, tenant: str, ask: str, event: Event, request_id: str | None) -> Answer:
+    async def _send(
+        self, tenant: str, ask: str, event: Event, request_id: str | None, **options: Any
+    ) -> Answer:
+        instance = _instance_of(ask)
         try:
-            answer = await self._engine.send(tenant, _instance_of(ask), event, request_id=request_id)
+            answer = await self._engine.send(tenant, instance, event, request_id=request_id, **options)
         except UnknownInstanceError as error:  # the chart may hide the instance from who asks
             raise UnknownAskError(f"there is no ask {ask}") from error
         if isinstance(answer, Refusal):
             await self.get(tenant, ask)  # to one that never was, "no longer open" is no answer
         return answer
+
+
+def is_answered_by(ask: AskRow, actor: Actor) -> bool:
+    """Whether an ask was closed by an answer of this actor, who may go on to read it."""
+    return same_id(ask.closed_by, actor.id) and ask.closed_event in ask.answers
 
 
 def _instance_of(ask: str) -> str:

@@ -52,7 +52,7 @@ from headway.store.unit import Changes, Found, Reads
 Asking = Generator[Reads, Found, None]
 LONG_AGO = datetime.min.replace(tzinfo=UTC)
 MOST_ROUNDS = 50
-"""So often parents may hear of children that came to be while they heard of others."""
+"""How many rounds of reports to parents a batch may need, since a report can itself create children."""
 
 
 class NotTakenError(HeadwayError):
@@ -94,7 +94,7 @@ class ChildReports(NamedTuple):
 
 
 class Batch:
-    """A unit of many orders. A bad order gets its error and leaves no trace; its neighbours go on."""
+    """A unit of many orders. A bad order gets its error and leaves no trace; the others are not affected."""
 
     def __init__(self, registry: Registry, orders: Sequence[Order]) -> None:
         self.registry = registry
@@ -119,7 +119,7 @@ class Batch:
         return next(self._script)
 
     def take(self, found: Found) -> Reads | None:
-        """Go on with what was found; None when every order is decided."""
+        """Continue with what was found; None when every order is decided."""
         try:
             return self._script.send(found)
         except StopIteration:
@@ -171,7 +171,7 @@ class Batch:
             except NotTakenError as error:
                 self.undo.all()
                 self._answer(order, error.refusal)
-            except Exception as error:  # noqa: BLE001 - whatever it is, its neighbours go on
+            except Exception as error:  # noqa: BLE001 - no error of an order may affect the others
                 self.undo.all()
                 if RecursionError in {type(error), type(error.__cause__)}:
                     self._answer(order, _endless(order, self.living.get(order.key)))
@@ -264,10 +264,10 @@ class Batch:
     def _begin(self, key: Key, creation: Creation) -> Generator[Reads, Found, Refusal | None]:
         """Begin a life, unless the chart refuses."""
         chart = self.registry.newest(creation.chart)
-        facts: dict[str, Any] = {}
+        creator, facts = self._creator(key, creation), {}
         if chart.model.facts:
             context = first_context(chart, creation.context)
-            blank = Snapshot(chart.name, chart.version, key[1], context=context)
+            blank = Snapshot(chart.name, chart.version, key[1], context=context, creator=creator)
             facts = yield from self._facts(chart, key[0], blank)
         outcome = start(
             chart,
@@ -279,6 +279,7 @@ class Batch:
             seed=creation.seed,
             parent=creation.parent,
             depth=creation.depth,
+            creator=creator,
         )
         if isinstance(outcome, Refusal):
             return outcome
@@ -287,6 +288,11 @@ class Batch:
         self._count_owned(key[0], None, outcome.snapshot)
         yield from self._apply(key, None, outcome)
         return None
+
+    def _creator(self, key: Key, creation: Creation) -> str:
+        """Who creates an instance: of a child, who created its parent."""
+        parent = None if creation.parent is None else self._snapshot((key[0], creation.parent)).creator
+        return parent or creation.by.id
 
     def _expected(self, order: Order) -> Living:
         """The instance an order is for, where the order expects it."""
@@ -426,9 +432,9 @@ class Batch:
         yield from self._tell(parent, living, event)
 
     def _roll_up(self, hear: Callable[[Key], Asking], above: Key | None = None) -> Asking:
-        """Let parents hear of what was gathered, the deepest first; all, or an instance and what is below it.
+        """Report what was gathered to parents, deepest first; to all, or to an instance and those below it.
 
-        Raises TogetherError when there is no end to it: told one by one it shows who is to blame.
+        Raises TogetherError when it does not end; then orders are run one by one to find the cause.
         """
         for _ in range(MOST_ROUNDS):
             parents = [parent for parent in self.gathered if above is None or above in lineage(parent)]

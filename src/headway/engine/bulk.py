@@ -22,11 +22,11 @@ from headway.store.rows import Attempt, InstanceRow, Key
 from headway.store.unit import Changes, Command, HastenWork
 
 AT_ONCE = 100
-"""So many instances are acted on together, so that nobody else waits long."""
+"""How many instances one batch changes, so that other calls do not wait long."""
 
 
 class Outcome(NamedTuple):
-    """What an act led to, or would lead to, for one instance; None when there was nothing to do."""
+    """The result of an operation, or of its dry run, for one instance; None when there was nothing to do."""
 
     instance: str
     answer: Answer | BaseException | str | None
@@ -35,14 +35,14 @@ class Outcome(NamedTuple):
 HASTENED = "hastened"
 """The answer of an instance whose work is due now."""
 SAMPLE = 10
-"""So many instances of each outcome and code are named."""
+"""How many instances of each outcome and code the report names."""
 
 Fault = Callable[[BaseException], tuple[str, str]]
-"""How an error is told: a code, and what a person wants to read."""
+"""Describes an error: its code and a text for people."""
 
 
 class ReportedOutcome(NamedTuple):
-    """An outcome as it is told: done, skipped, refused or failed; a code and a detail say why not."""
+    """An outcome in a report: done, skipped, refused or failed; `code` and `detail` give the reason."""
 
     instance: str
     outcome: str
@@ -156,7 +156,7 @@ class Cancelling(BulkOperation):
         self._by, self._reason = by, reason
 
     async def rehearse(self, rows: Sequence[InstanceRow]) -> Sequence[Outcome]:
-        """What each would answer; its children are told afterwards, and what they say is not known."""
+        """What each would answer; children are cancelled afterwards, and their answers are not known."""
         return await _rehearsed(self.engine, [self._order(row) for row in rows])
 
     async def _perform(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from headway.codec import Value
 from headway.engine.redaction import data_of
+from headway.errors import InputError
 from headway.statechart.chart import Chart
 from headway.statechart.snapshot import SYSTEM, Snapshot
 from headway.statechart.step.work import policy_for
@@ -34,7 +35,7 @@ THEN: dict[Then, str] = {
 class Failure(Value):
     """An error of work after which the work has not succeeded; `next_try` is when the next attempt comes.
 
-    `state` is empty where the history does not tell whose work it was. `then` says what followed: another
+    `state` is empty where the history does not name the state of the work. `then` says what followed: another
     attempt, or why there is none.
     """
 
@@ -121,9 +122,9 @@ def ending_of(chart: Chart, snapshot: Snapshot, newest: Sequence[HistoryRow]) ->
 def _said(chart: Chart, line: HistoryRow) -> str:
     """In words what an event was that ended an instance."""
     kind, _, rest = line.event.partition(".")
-    if kind == "deadline":
+    if kind == "deadline" and rest:
         return f"the deadline of {rest} passed"
-    if kind == "after":
+    if kind == "after" and rest:
         return f"the timer {line.event} was due"
     if line.event.startswith(DONE):
         return f"the work of {line.event.removeprefix(DONE)} was done{_node(line.actor)}"
@@ -156,10 +157,11 @@ def _retried(chart: Chart, snapshot: Snapshot, line: HistoryRow) -> Failure | No
 
 def _working(chart: Chart, line: HistoryRow) -> list[str]:
     """The states with work that were active before a line."""
-    states = tuple(line.before.split("+"))
-    if any(state not in chart.nodes for state in states):
+    try:
+        active = chart.configuration(tuple(line.before.split("+")))
+    except InputError:  # states of another version, before an upgrade
         return []
-    return [node.id for node in chart.configuration(states) if node.model.run is not None]
+    return [node.id for node in active if node.model.run is not None]
 
 
 def _is_retried(chart: Chart, state: str, code: str) -> bool:

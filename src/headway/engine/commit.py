@@ -63,8 +63,7 @@ class Living:
     @classmethod
     def stored_as(cls, row: InstanceRow) -> Living:
         """An instance as it is stored."""
-        snapshot = decode(Snapshot, row.snapshot)
-        return cls(snapshot, row.status, row.created_at, journal=row.journal, stored=True)
+        return cls(stored_snapshot(row), row.status, row.created_at, journal=row.journal, stored=True)
 
     def moved(self, snapshot: Snapshot, status: str) -> Living:
         """The same instance after a step."""
@@ -135,6 +134,14 @@ class Undo:
             else:
                 mapping[key] = value
         self._replaced.clear()
+
+
+def stored_snapshot(row: InstanceRow) -> Snapshot:
+    """The snapshot of a stored instance. Those that are older than its field `owner` get that of the row."""
+    snapshot = decode(Snapshot, row.snapshot)
+    if snapshot.owner is None and row.owner is not None:
+        return replace(snapshot, owner=row.owner)
+    return snapshot
 
 
 def instance_row(key: Key, living: Living, now: datetime) -> InstanceRow:

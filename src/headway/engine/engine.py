@@ -11,9 +11,9 @@ from functools import partial
 from logging import getLogger
 from typing import Any, Self
 
-from headway.codec import DEEPEST, decode, require_depth
+from headway.codec import DEEPEST, require_depth
 from headway.engine.batch import Batch
-from headway.engine.commit import Forwarding
+from headway.engine.commit import Forwarding, stored_snapshot
 from headway.engine.facts import Given
 from headway.engine.lookups import Lookups
 from headway.engine.orders import (
@@ -48,6 +48,7 @@ from headway.errors import (
     StoreUnavailableError,
     TooLargeError,
     UnknownInstanceError,
+    UnknownVersionError,
 )
 from headway.statechart.chart import Charted
 from headway.statechart.identity import require_id
@@ -56,7 +57,7 @@ from headway.statechart.snapshot import SYSTEM, Actor, Event, Snapshot
 from headway.statechart.upgrade.instance import UpgradeRecord
 from headway.store.loop_guard import LoopGuard
 from headway.store.port import Store
-from headway.store.queries import InstanceQuery
+from headway.store.queries import InstanceQuery, Readable
 from headway.store.rows import HistoryRow, InstanceRow, Key
 from headway.store.unit import Changes
 
@@ -73,7 +74,7 @@ Call = tuple[Order, asyncio.Future[None]]
 
 
 class Engine:
-    """One door for every change of a state, on a store.
+    """Makes every change of a state, on a store.
 
     Calls that come while a transaction is under way wait together and go into the next one: no call
     waits for others at low load, and at high load a commit is shared by hundreds.
@@ -264,7 +265,11 @@ class Engine:
         require_actor("by", by)
         require_texts(reason=reason, request_id=request_id)
         snapshot = await self.get(tenant, instance)
-        chart = self.charts.chart(snapshot.chart, snapshot.version)
+        try:
+            chart = self.charts.chart(snapshot.chart, snapshot.version)
+        except UnknownVersionError:
+            await self._require_shown((tenant, instance), by)
+            raise
         name = chart.model.cancel
         if name is None:
             if is_hidden(chart, snapshot, by):
@@ -296,7 +301,7 @@ class Engine:
 
     async def get(self, tenant: str, instance: str) -> Snapshot:
         """Where an instance stands; raises UnknownInstanceError."""
-        return decode(Snapshot, (await self.row(tenant, instance)).snapshot)
+        return stored_snapshot(await self.row(tenant, instance))
 
     async def row(self, tenant: str, instance: str) -> InstanceRow:
         """An instance as it is stored; raises UnknownInstanceError."""
@@ -321,10 +326,14 @@ class Engine:
         require_number("limit", limit, least=1)
         return await self.store.history.page((tenant, instance), after, limit)
 
-    async def why(self, tenant: str, instance: str) -> Explanation:
-        """What an instance waits for, who or what could move it, and what stands in the way."""
+    async def why(self, tenant: str, instance: str, *, readable: Readable | None = None) -> Explanation:
+        """What an instance waits for, who or what could move it, and what stands in the way.
+
+        With `readable` it lists only children that may be read.
+        """
         snapshot = await self.get(tenant, instance)
-        return await explained(self.store, self.charts, tenant, snapshot, handles=self.handles_here)
+        here = self.handles_here
+        return await explained(self.store, self.charts, tenant, snapshot, handles=here, readable=readable)
 
     async def _ask(self, order: Order) -> Answer:
         _check(order)
@@ -334,9 +343,18 @@ class Engine:
         self._wait(loop, (order, decided))
         await decided
         outcome = self._outcome(order)
+        if isinstance(outcome, UnknownVersionError) and isinstance(order.act, Event):
+            await self._require_shown(order.key, order.act.by)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
+
+    async def _require_shown(self, key: Key, by: Actor) -> None:
+        """Raises UnknownInstanceError if `by` must not learn of an instance; this node lacks its version."""
+        row = await self.row(*key)
+        chart = await self.visibility.chart(row)
+        if by.own if chart is None else is_hidden(chart, stored_snapshot(row), by):
+            raise UnknownInstanceError(f"there is no instance {key[1]}")
 
     def _wait(self, loop: asyncio.AbstractEventLoop, *calls: Call) -> None:
         """Let calls be in the next batch."""
@@ -391,7 +409,7 @@ class Engine:
             self.store.submit(unit, partial(self._ended, calls, unit))
 
     def _ended(self, calls: Sequence[Call], unit: Batch, error: BaseException | None) -> None:
-        """A batch is committed, or has failed as a whole; go on with what came meanwhile."""
+        """A batch is committed, or has failed as a whole; continue with what arrived meanwhile."""
         self._busy -= 1
         if error is None:
             self._show(unit.written)

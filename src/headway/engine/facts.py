@@ -9,8 +9,9 @@ from typing import Any
 from headway.codec import decode
 from headway.statechart import model
 from headway.statechart.chart import Chart
+from headway.statechart.people import owner_text
 from headway.statechart.snapshot import Snapshot
-from headway.statechart.step.actions import filled
+from headway.statechart.step.actions import filled, names_in
 from headway.store.port import Store
 from headway.store.rows import Key
 from headway.store.unit import Changes, Found, Reads
@@ -22,10 +23,11 @@ Given = Mapping[str, Callable[[str, Snapshot], Any]]
 class Facts:
     """The facts of one chart for one instance: which rows they stand in, and their values."""
 
-    __slots__ = ("_chart", "_given", "_snapshot", "_tenant")
+    __slots__ = ("_chart", "_given", "_known", "_snapshot", "_tenant")
 
     def __init__(self, chart: Chart, tenant: str, snapshot: Snapshot, given: Given) -> None:
         self._chart, self._tenant, self._snapshot, self._given = chart, tenant, snapshot, given
+        self._known = names_in(snapshot, snapshot.context)
 
     def counters(self) -> list[Key]:
         """The counters that must be read first."""
@@ -55,7 +57,7 @@ class Facts:
         if fact.kind == "counter":
             return (self._tenant, self._fill(fact.key))
         chart, _, owner = fact.key.partition(":")
-        return (self._tenant, instances_key(chart or self._chart.name, self._fill(owner)))
+        return (self._tenant, instances_key(chart or self._chart.name, owner_text(owner, self._known)))
 
     def _record(self, fact: model.Fact) -> tuple[str, str, str]:
         kind, _, key = self._fill(fact.key).partition(":")
@@ -63,7 +65,7 @@ class Facts:
 
     def _fill(self, template: str) -> str:
         """A key as the actions spell it that write there."""
-        return filled(template, {"instance": self._snapshot.instance, **self._snapshot.context})
+        return filled(template, self._known)
 
 
 COUNTED = frozenset({"counter", "instances"})

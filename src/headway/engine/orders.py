@@ -124,7 +124,7 @@ class Order(Scratch):
     trace: str | None = None
 
     def fingerprint(self) -> str:
-        """What was asked, so that the same request id with another body is told apart."""
+        """A text of what was asked, which shows when a request id is used again with another body."""
         if not self.body:
             expected = NO_SEQ if self.expected_seq is None else self.expected_seq
             name = "" if self.unnamed else self.key[1]
@@ -133,7 +133,7 @@ class Order(Scratch):
         return self.body
 
     def digest(self) -> str:
-        """The same as a hash: what is stored tells nothing of what was asked."""
+        """The same as a hash, so that the stored value reveals nothing of the call."""
         return sha256(self.fingerprint().encode()).hexdigest()
 
     def require_json(self) -> None:
@@ -220,13 +220,13 @@ def require_actor(word: str, value: object) -> None:
     if not isinstance(value, Actor):
         name = value if isinstance(value, str) else "bob"
         raise InputError(f"{word}= must be an actor, as person({name!r}, 'manager'), not {shown(value)}")
-    if value.kind != "system":  # those that the engine makes carry names of instances
+    if value.kind != "system":  # ids of system actors may contain ids of instances
         require_id(f"the id of the actor {word}=", value.id)
     require_roles(value)
 
 
 def require_roles(actor: Actor) -> None:
-    """Raises InputError for a role that stands for a person: the chart says whom it names."""
+    """Raises InputError for a role that stands for a person, such as `{owner}`: the chart resolves those."""
     for role in actor.roles:
         if role[:1] in STANDS_FOR_A_PERSON:
             require_role(role)
@@ -257,7 +257,7 @@ def require_query(query: InstanceQuery) -> None:
 
 
 def lasting(duration: str | float | timedelta) -> timedelta:
-    """A duration; raises InputError for what is none."""
+    """A duration; raises InputError for an invalid one."""
     try:
         return timedelta(milliseconds=milliseconds(duration))
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""What is told of an instance's data: without what its chart marks as sensitive."""
+"""Redaction: an instance's data without what its chart marks as sensitive."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ UNTOLD = {
     UPGRADE: ("before",),
     "child.changed": ("counts", "errors"),
 }
-"""What lines keep for the engine alone: the context before an upgrade, and differences of counts, which are
-told as the counts are after the line."""
+"""Data of history lines that only the engine reads: the context before an upgrade, and changes of counts
+(readers get the counts after the line)."""
 
 
 def data_of(line: HistoryRow) -> Any:
-    """What the event of a line carried. The step that wrote it has hidden what is sensitive."""
+    """What the event of a line carried. The step that wrote it has redacted sensitive values."""
     if line.data is None:
         return None
     data = decode(object, line.data)
@@ -33,13 +33,13 @@ def data_of(line: HistoryRow) -> Any:
 
 
 def context_of(snapshot: Snapshot, charts: Registry) -> dict[str, Any]:
-    """What an instance knows, with what is sensitive hidden; nothing where nobody knows what that is."""
+    """The context with sensitive values redacted; empty when the chart version is unknown here."""
     hide = _hiding(charts, snapshot.chart, snapshot.version)
     return snapshot.context if hide is None else hide(snapshot.context)
 
 
 def snapshot_of(row: InstanceRow, charts: Registry) -> str:
-    """The snapshot of a row as JSON, its context as it may be told."""
+    """The snapshot of a row as JSON, its context redacted."""
     hide = _hiding(charts, row.chart, row.version)
     if hide is None:
         return row.snapshot

@@ -189,10 +189,10 @@ async def store_answer(store: Store, request: Request, answer: str, lasts: timed
 
 
 class RequestListener(Protocol):
-    """Is told of each request with an id: its tenant, where it came in, and whether it is a repeat."""
+    """Called for each request with an id, with its tenant, its entry point, and whether it is a repeat."""
 
     def __call__(self, tenant: str, place: str, *, is_hit: bool) -> None:
-        """Take note of it."""
+        """Record the request."""
 
 
 class Requests:

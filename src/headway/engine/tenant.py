@@ -20,7 +20,7 @@ from headway.store.rows import AskRow, HistoryRow, InstanceRow, Key
 from headway.store.unit import Changes
 
 LOOKS_EVERY = 1.0
-"""What another process commits is seen after so many seconds at most; what this one commits, at once."""
+"""Seconds until a commit of another process is seen, at most; a commit of this process is seen at once."""
 
 
 async def until(engine: Engine, key: Key, states: tuple[str, ...] = ()) -> Snapshot:

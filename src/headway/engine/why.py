@@ -12,7 +12,7 @@ from headway.engine.registry import Registry
 from headway.statechart.explain import Why, explain
 from headway.statechart.snapshot import Snapshot
 from headway.store.port import Store
-from headway.store.queries import InstanceQuery, LetterQuery, WorkQuery
+from headway.store.queries import InstanceQuery, LetterQuery, Readable, WorkQuery
 from headway.store.rows import WorkRow
 
 MOST_SHOWN = 10
@@ -87,21 +87,20 @@ async def explained(
     snapshot: Snapshot,
     *,
     handles: Callable[[str, str], bool] | None = None,
+    readable: Readable | None = None,
 ) -> Explanation:
     """Explain an instance from its chart, the present facts, and the leases of its work.
 
-    `handles` says whether this process handles (queue, handler); None if it has no worker.
+    `handles` says whether this process handles (queue, handler); None if it has no worker. `readable` says
+    which children are listed; None lists all.
     """
     chart = charts.chart(snapshot.chart, snapshot.version)
     facts = await read_facts(store, [Facts(chart, tenant, snapshot, charts.given)])
     key = snapshot.instance
     ids = tuple(open_.id for open_ in snapshot.work.values())
     work = await store.work.page(WorkQuery(tenant=tenant, ids=ids)) if ids else ()
-    children = (
-        await store.instances.page(InstanceQuery(tenant=tenant, parent=key, ended=False, limit=MOST_SHOWN))
-        if snapshot.children
-        else ()
-    )
+    wanted = InstanceQuery(tenant=tenant, parent=key, ended=False, readable=readable, limit=MOST_SHOWN)
+    children = await store.instances.page(wanted) if snapshot.children else ()
     newest = await store.history.newest((tenant, key), MOST_LINES)
     letters = await store.letters.page(LetterQuery(tenant=tenant, instance=key, limit=MOST_SHOWN))
     return Explanation(

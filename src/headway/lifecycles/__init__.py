@@ -1,1 +1,1 @@
-"""The lifecycles that ship with Headway; each stands on what any other package could use too."""
+"""The lifecycles that ship with Headway; they use only public modules, as any other package can."""

@@ -1,4 +1,4 @@
-"""Where messages go after the commit: at least once, in order per instance and destination.
+"""Delivery of messages after the commit: at least once, in order per instance and destination.
 
 `Kafka`, the Redis destinations and `Webhook` are imported when they are first used, as each needs a client
 that is installed with an extra: `pip install "headway[kafka]"`.

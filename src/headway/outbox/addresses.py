@@ -1,4 +1,4 @@
-"""Network addresses: URLs taken apart, names looked up, and private addresses told from public ones."""
+"""Network addresses: parses URLs, resolves names, and distinguishes private from public addresses."""
 
 from __future__ import annotations
 

@@ -220,7 +220,7 @@ class Delivery:
             raise
         except Exception as error:  # noqa: BLE001 - else what has arrived would come again, and again
             LOG.warning("%s: %s", self._name, explain(error))
-            report.failed += [(place, error) for place in _first_untold(len(rows), report)]
+            report.failed += [(place, error) for place in _first_unreported(len(rows), report)]
         finally:
             self._tally["delivered"] += len(report.delivered)
             results.delivered.update(rows[place].position for place in report.delivered)
@@ -252,7 +252,7 @@ class Delivery:
             return await self._fail(row, DeliveryError(f"cancelled: {error}"), results)
         except UnfinishedError:
             return False
-        except Exception as error:  # noqa: BLE001 - whatever a receiver does, other messages must go on
+        except Exception as error:  # noqa: BLE001 - an error of one receiver must not stop other messages
             return await self._fail(row, error, results)
         self._tally["delivered"] += 1
         self._succeed()
@@ -273,7 +273,8 @@ class Delivery:
 
     async def _fail(self, row: Row, error: Exception, results: Results) -> bool:
         """Decide about a message that was not accepted; False when those behind it must wait."""
-        now = await self._now()  # first: of those that fail at the same time one begins a pause
+        # Read before judging: of several failures at the same time only one starts a pause.
+        now = await self._now()
         verdict = judge(self._state, row, error, now)
         self._conclude(verdict, error, results)
         return verdict.kind == "dead"
@@ -320,10 +321,10 @@ def _is_asked_to_stop() -> bool:
     return task is None or task.cancelling() > 0
 
 
-def _first_untold(count: int, report: DeliveryReport) -> list[int]:
-    """The first place of which nobody has told, if there is one: the others may not be to blame."""
-    told = {*report.delivered, *(place for place, _ in report.failed)}
-    return [place for place in range(count) if place not in told][:1]
+def _first_unreported(count: int, report: DeliveryReport) -> list[int]:
+    """The first place without a result, if there is one: it may be the cause, the later ones need not be."""
+    reported = {*report.delivered, *(place for place, _ in report.failed)}
+    return [place for place in range(count) if place not in reported][:1]
 
 
 def _place(letter: LetterRow) -> tuple[str, str, str]:

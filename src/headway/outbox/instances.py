@@ -34,7 +34,7 @@ from headway.store.queries import InstanceQuery
 CHILDREN = "children"
 PAGE = 500
 LONGEST_PART = 2.0
-"""After so many seconds other messages have their turn before more children get the event."""
+"""Seconds after which other messages are delivered before more children get the event."""
 REMEMBERED = timedelta(days=30)
 """How long requests are remembered: longer than any message is retried, so that none takes effect twice."""
 OVER = frozenset({"terminal", "already"})

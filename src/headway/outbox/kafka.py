@@ -188,7 +188,7 @@ class Kafka:
                         shipment.kept_back += ((place, message), *messages)
                         return
                     error = UnreachableError("the producer's queue is full", after=REST_SECONDS)
-                except Exception as raised:  # noqa: BLE001 - it is this message's own; its neighbours go on
+                except Exception as raised:  # noqa: BLE001 - it concerns this message only, not the others of the batch
                     error = _reason(raised)
                 else:
                     sent(value)
@@ -307,9 +307,9 @@ def _reason(error: Exception) -> Exception:
     """What an error that the producer raised at once means for a message."""
     if not isinstance(error, KafkaException):
         return error
-    told = error.args[0]
-    too_large = told.code() == KafkaError.MSG_SIZE_TOO_LARGE
-    return PermanentError(f"Kafka: {told.str()}") if too_large else _explained(told)
+    cause = error.args[0]
+    too_large = cause.code() == KafkaError.MSG_SIZE_TOO_LARGE
+    return PermanentError(f"Kafka: {cause.str()}") if too_large else _explained(cause)
 
 
 def _explained(error: KafkaError) -> Exception:

@@ -38,7 +38,7 @@ FIELDS = (
     "updated_at",
     "snapshot",
 )
-# `life` is the time of creation: it tells an instance from an earlier one of the same name. Within a life the
+# `life` is the time of creation: it differs for an earlier instance of the same id. Within a life the
 # later state has the higher seq. An older state never replaces a later one, whichever node writes it.
 KEEP = """
 local there = redis.call('HMGET', KEYS[1], 'life', 'seq')

@@ -12,7 +12,7 @@ from headway.store.queries import LetterPlace, MessagePage, Settlement
 from headway.store.rows import Cursor, Key, LetterRow, MessageRow, Version
 
 FAILURES = 10
-"""So many instances must fail in a row before the destination is to blame."""
+"""How many instances must fail in a row before the circuit breaker opens."""
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 300.0
 """Seconds for which the circuit breaker pauses: after the first ten failures, and at most."""
 LONGEST_QUIET = timedelta(hours=1)
@@ -74,7 +74,7 @@ class Breaker(Value):
         return opened.quiet(opened.pause, now)
 
     def quiet(self, seconds: float, now: datetime) -> Breaker:
-        """With a pause of so many seconds from now on."""
+        """The breaker with a pause of `seconds` from now on."""
         return replace(self, quiet_until=now + min(timedelta(seconds=seconds), LONGEST_QUIET))
 
 
@@ -186,7 +186,7 @@ class DeliveryPlan(Value):
 
     `tries` are to be delivered, in the order of the log: the `due` letters and new messages. `queued` wait
     behind letters of their instances, and `given_up` are dead letters. Then the destination is at `cursor`.
-    `has_more`: the log goes on behind it. `is_idle`: there is nothing to do until something changes.
+    `has_more`: the log has more messages after it. `is_idle`: there is nothing to do until something changes.
     """
 
     cursor: Cursor
@@ -280,7 +280,7 @@ def _passable(state: DeliveryState, page: MessagePage, others: MessagePage | Non
 def _probe(
     state: DeliveryState, due: Sequence[LetterRow], page: MessagePage, others: MessagePage | None
 ) -> tuple[Sequence[LetterRow], MessagePage, Cursor | None]:
-    """One message to try, with what is passed on the way to it, and where the search ends if it goes on.
+    """One message to try, what is passed on the way to it, and where the search ends if it continues.
 
     It is of an instance that has not failed, if there is one: instances whose own messages are to blame would
     else speak for the destination and keep all others waiting. Letters that were never tried and new messages

@@ -217,7 +217,7 @@ class RedisDestination(ABC):
                 continue
             try:
                 entry = RedisEntry(place, key, self._place.fill(message).encode(), self.parts(message))
-            except Exception as error:  # noqa: BLE001 - it is this message's own; its neighbours go on
+            except Exception as error:  # noqa: BLE001 - it concerns this message only, not the others of the batch
                 report.failed.append((place, error))
                 if not isinstance(error, PermanentError):
                     behind[key] = error

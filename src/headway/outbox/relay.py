@@ -36,10 +36,10 @@ from headway.store.unit import Changes
 LEASE = "30s"
 MOST_TO_CHOOSE_FROM = FIRST_PAGE = 1_000
 STAND_BACK = timedelta(seconds=5)
-"""For so long a node that has released the lease for another does not take it again."""
+"""How long a node that released the lease for another node does not take it again."""
 MOST_LEARNT = 10_000
 MOST_SEARCHED = 10
-"""So many pages are searched in one turn for a message of an instance without letters."""
+"""How many pages one turn searches for a message of an instance without letters."""
 LOOKS = (100, 1_000, *[10_000] * 10)
 """Sizes of the pages that are searched for the first message that waits."""
 
@@ -48,9 +48,10 @@ class Relay(WatchingService):
     """Delivers at least once, in order per instance; of many nodes the one that holds the lease.
 
     A message that is not accepted becomes a letter, and later messages of its instance wait behind it as
-    letters; other instances go on. Progress and letters are written together when a plan is delivered. What a
-    crash leaves unwritten is delivered again, with the same id. When very many letters wait, more messages of
-    failing instances stay in the outbox, or become dead letters if other instances have messages behind them.
+    letters; other instances continue. Progress and letters are written together when a plan is delivered.
+    What a crash leaves unwritten is delivered again, with the same id. When very many letters wait, more
+    messages of failing instances stay in the outbox, or become dead letters if other instances have messages
+    behind them.
     What is tried, retried, paused and given up is decided in `plan` and `delivery`; this class does the I/O.
     """
 
@@ -83,7 +84,7 @@ class Relay(WatchingService):
         self._forget()
 
     def _forget(self) -> None:
-        """Know nothing: whoever holds the lease next may have changed anything meanwhile."""
+        """Forget what was read: the next holder of the lease may change all of it."""
         self._lease.forget()
         self._state.forget()
         self._settled = Cursor()
@@ -132,7 +133,7 @@ class Relay(WatchingService):
             self.wake()
 
     async def stop(self) -> None:
-        """Stop, and let another node go on at once."""
+        """Stop, and release the lease so that another node can take it at once."""
         await super().stop()
         self._forget()
         try:
@@ -279,7 +280,7 @@ class Relay(WatchingService):
         return plan
 
     async def _search(self, page: MessagePage) -> MessagePage | None:
-        """A page, or one behind it, with a message of an instance without letters."""
+        """The given page or a later one that has a message of an instance without letters."""
         backlog = self._state.backlog
         for _ in range(MOST_SEARCHED):
             if first_free(self._state, page) is not None:
@@ -307,7 +308,7 @@ class Relay(WatchingService):
 
     async def _read_ahead(self, cursor: Cursor) -> None:
         """Have the next page ready when this one is delivered."""
-        with suppress(StoreError):  # whoever needs it then reads it, and reports the error
+        with suppress(StoreError):  # the next use reads it again, and reports the error
             page = await self._messages(cursor, self._page)
             if page.cursor != cursor:  # what comes meanwhile must not wait behind a page that is empty
                 self._ahead = (cursor, page)

@@ -10,7 +10,7 @@ from headway.statechart.chart import Chart, all_actions
 
 
 def untaken(charts: Iterable[Chart], wanted: Sequence[MessageFilter]) -> list[str]:
-    """Each such message with its kind and its charts; those of live streams need no destination."""
+    """The messages that no destination takes, each with its kind and charts; live events need none."""
     found: dict[tuple[str, str], list[str]] = {}
     for chart in charts:
         for action in all_actions(chart.model):

@@ -71,8 +71,8 @@ class Webhook:
         """The time that was set plus what has passed since; else this machine's time."""
         if self._known is None:
             return SystemClock().now()
-        told, since = self._known
-        return told + timedelta(seconds=self._monotonic() - since)
+        time, since = self._known
+        return time + timedelta(seconds=self._monotonic() - since)
 
     async def deliver(self, message: Message) -> None:
         """Post a message; raises DeliveryError, BusyError or PermanentError if it is not accepted."""

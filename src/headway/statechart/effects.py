@@ -9,7 +9,7 @@ from headway.codec import Plain
 
 
 class Deed(Plain, tag_field="do"):
-    """What all effects have in common: the field `do` tells them apart in a store."""
+    """The base of all effects; the field `do` names the kind in stored data."""
 
 
 class SetTimer(Deed, tag="set_timer"):
@@ -95,7 +95,7 @@ class ClosedAsk(Deed, tag="close_ask"):
 
 
 class RemindAsk(Deed, tag="remind_ask"):
-    """Remind those who may answer: these roles, or the one to whom it is delegated."""
+    """Remind the people who may answer: these roles, or the delegate."""
 
     id: str
     ask: str

@@ -41,8 +41,8 @@ class Way(Value):
     """A transition out of where the instance stands: who may fire it, and which guards say no.
 
     `says_no` has the reason of each guard in the way; `broken` are those that failed with an error.
-    `only_for` is who holds the question that it answers. Somebody to whom that was delegated acts
-    `in_place_of` others, or `needs_role`: one of `by`.
+    `only_for` is the holder of the ask that it answers. A delegate acts `in_place_of` others, or
+    `needs_role`: one of `by`.
     """
 
     transition: str
@@ -206,7 +206,7 @@ def _objections(draft: Draft, arc: Arc) -> tuple[dict[str, Obstacle], bool]:
 
 
 def _delegation(draft: Draft, arc: Arc) -> dict[str, Any]:
-    """By whose right the one to whom a question is delegated may answer it by a transition."""
+    """The people in whose place a delegate may answer an ask by a transition."""
     for node, ask in answered(draft, arc):
         if ask.delegated_to is not None:
             delegate = with_entries(Actor(ask.delegated_to), draft.chart.people, draft)

@@ -225,7 +225,7 @@ def _bounded(whole: model.Model) -> None:
         raise DocumentError(f"the name of a chart, state or event has at most {LONGEST_NAME} characters")
     active = _most_active(whole)
     if active > MOST_ACTIVE or active * sum(map(len, goals)) > MOST_ENTRIES:
-        raise DocumentError("too many states would be active at once for so many transitions")
+        raise DocumentError("too many states would be active at once for this number of transitions")
 
 
 def _most_active(whole: model.Model) -> int:

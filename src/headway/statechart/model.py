@@ -34,7 +34,7 @@ Condition = Named | Formula
 
 
 class Act(Value, tag_field="do"):
-    """What all actions have in common: the field `do` tells them apart in a document."""
+    """The base of all actions; the field `do` names the kind in a document."""
 
 
 class Call(Act, tag="call"):
@@ -154,7 +154,7 @@ class Log(Act, tag="log"):
 
 
 class Publish(Act, tag="publish"):
-    """Tell the outside world: a topic, a webhook or the live stream, after the commit."""
+    """Publish a message after the commit: on a topic, to webhooks or on the live stream."""
 
     kind: Literal["topic", "webhook", "live"]
     name: str

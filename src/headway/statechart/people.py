@@ -1,4 +1,4 @@
-"""People whom a chart names where a role could stand: `{owner}`, `{creator}`, `{field}`, `{event.by}`.
+"""People that a chart names in the place of a role: `{owner}`, `{creator}`, `{field}`, `{event.by}`.
 
 An entry in braces is resolved for one instance: to its owner, to who created it, to the ids in a field of its
 context, or to who last sent an event. During a step, an entry that names the sender counts as one of the
@@ -71,7 +71,7 @@ def sender_of(entry: str) -> str | None:
 
 
 def ids_of(entry: str, instance: Involved) -> tuple[str, ...]:
-    """The ids of those whom an entry names; none when nobody has that part."""
+    """The ids that an entry resolves to; none when nobody has that part."""
     if entry == OWNER:
         return _ids(instance.owner)
     if entry == CREATOR:
@@ -91,12 +91,16 @@ def _ids(value: object) -> tuple[str, ...]:
 
 def owner_of(template: str, instance: str, creator: str, context: Mapping[str, Any]) -> str | None:
     """The owner of an instance that begins with this context; None if the chart declares none."""
-    known = {**context, "instance": instance, "creator": creator}
+    return owner_text(template, {**context, "instance": instance, "creator": creator}) or None
+
+
+def owner_text(template: str, known: Mapping[str, Any]) -> str:
+    """A template of an owner, filled in: the ids of people in the form in which they are compared."""
 
     def fill(found: re.Match[str]) -> str:
         return " ".join(_ids(known.get(found[1])))
 
-    return normal_id(model.FIELD.sub(fill, template))[:LONGEST_OWNER] or None if template else None
+    return normal_id(model.FIELD.sub(fill, template))[:LONGEST_OWNER]
 
 
 def senders(before: tuple[str, ...], *now: str) -> tuple[str, ...]:
@@ -132,7 +136,7 @@ def may_read(whole: model.Model, entries: Iterable[str], instance: Involved, act
 
 
 def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
-    """For whom an ask is: its roles, and in the place of its entries the people, as `@id`."""
+    """The audience of an ask: its roles, and for its other entries the people, as `@id`."""
     found: dict[str, None] = {}
     for entry in entries:
         each = (AUDIENCE + who for who in ids_of(entry, instance)) if is_person(entry) else (entry,)
@@ -141,7 +145,7 @@ def audience(entries: Iterable[str], instance: Involved) -> tuple[str, ...]:
 
 
 def split(entries: Iterable[str], instance: Involved) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The roles among entries, and the ids of the people whom the others name."""
+    """The roles among entries, and the ids that the other entries resolve to."""
     known = audience(entries, instance)
     people = tuple(each.removeprefix(AUDIENCE) for each in known if each.startswith(AUDIENCE))
     return tuple(each for each in known if not each.startswith(AUDIENCE)), people

@@ -81,7 +81,7 @@ class Objection(Value):
 
 
 class Allowed(Value):
-    """An event the instance would take now, from whom (roles, and people by id), and to where."""
+    """An event the instance would accept now, its senders (roles, and people by id), and its target."""
 
     event: str
     by: tuple[str, ...] = ()
@@ -122,7 +122,7 @@ PRECEDENCE: tuple[Code, ...] = ("fault", "guard", "duty", "payload", "claimed", 
 
 
 def roles_now(chart: Chart, arc: Arc, asks: Mapping[str, OpenAsk]) -> tuple[str, ...]:
-    """Who may fire a transition: its own roles, its countersigners, and whom an ask was escalated to."""
+    """Who may fire a transition: its own roles, its countersigners, and the roles of an escalation."""
     roles = [*arc.model.by, *arc.model.countersign]
     if not roles:
         ask = asks.get(arc.source.id)
@@ -180,7 +180,7 @@ def refuse(
 ) -> Refusal:
     """A refusal that says where the instance stands and what it could do.
 
-    Somebody to whom the instance does not belong learns neither.
+    An actor who may not see the instance learns neither.
     """
     if veto.code == "owner" or is_hidden(chart, snapshot, event.by):
         return Refusal(code="owner", message=not_theirs(snapshot, event.by), event=event.name)

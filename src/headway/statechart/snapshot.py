@@ -43,7 +43,7 @@ def person(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expe
 
 
 def agent(id: str, *roles: str) -> Actor:  # noqa: A002 - the word callers expect
-    """A program that acts by its own judgement, with roles; raises InputError as `person` does."""
+    """An actor of kind `agent`: a program that decides by itself; raises InputError as `person` does."""
     return actor_of(id, "agent", roles)
 
 
@@ -157,7 +157,7 @@ def reached(states: tuple[str, ...], since: Mapping[str, datetime]) -> datetime 
 
 
 class Row(Plain):
-    """One line of the history: what moved, by which event, through whom, when and why.
+    """One line of the history: states before and after, event, sender, time and reason.
 
     `since` is when the states `before` were reached, if this line left them: one that only acts has none.
     """
@@ -231,7 +231,7 @@ class AskDelegation(Plain, forbid_unknown_fields=False):
 
 
 def claim_ask(ask: str, lasts: timedelta, by: Actor) -> Event:
-    """The event of somebody who claims an ask: for so long nobody else may answer it."""
+    """The event that claims an ask: until `lasts` has passed, nobody else may answer it."""
     claim = AskClaim(lasts=lasts // timedelta(milliseconds=1))
     return Event(name=CLAIM, ref=ask, data=to_data(claim), by=by)
 
@@ -247,10 +247,10 @@ def delegate_ask(ask: str, to: str, by: Actor) -> Event:
 
 
 def child_changed(child: str, before: str | None, after: str | None, errors: int = 0) -> Event:
-    """The event that tells a parent that a child went from one status to another (None: is new, is gone)."""
+    """The event by which a child reports a change of status to its parent (None: is new, is gone)."""
     return Event(name="child.changed", ref=child, data={"from": before, "to": after, "errors": errors})
 
 
 def children_changed(counts: Mapping[str, int], errors: int = 0) -> Event:
-    """The event that tells a parent how many more or fewer of its children are in each status."""
+    """The event that reports to a parent by how much its counts of children by status changed."""
     return Event(name="child.changed", ref="children", data={"counts": counts, "errors": errors})

@@ -49,7 +49,7 @@ class Mismatch(HeadwayError):  # noqa: N818 - a verdict on data, which callers t
 
 
 class Naming(GenerateJsonSchema):
-    """JSON Schema that also tells by which other names a field may come, and what keys of mappings are."""
+    """JSON Schema that also has the other names of a field, and the types of mapping keys."""
 
     def model_field_schema(self, schema: Any) -> dict[str, Any]:
         """A field of a model."""

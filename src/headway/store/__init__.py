@@ -1,4 +1,4 @@
-"""Where instances are kept between two events: SQLite or PostgreSQL behind one port.
+"""The storage of instances: SQLite or PostgreSQL behind one interface.
 
 `Node` opens and migrates a database by itself; this is for programs that do it themselves.
 """

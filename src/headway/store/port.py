@@ -113,7 +113,7 @@ class EventStore(Protocol):
     async def page(self, query: EventQuery) -> EventPage:
         """Events from a cursor on.
 
-        None is missed, whoever commits when; a message comes after the lines of its step.
+        None is missed, whatever the order of commits; a message comes after the lines of its step.
         """
 
     async def last(self) -> Cursor:
@@ -176,7 +176,7 @@ class AskStore(Protocol):
         """A page of asks, the oldest first."""
 
     async def misfiled(self, limit: int) -> Sequence[Key]:
-        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        """The keys of asks whose entries in the inbox index do not match their audience."""
 
 
 class LeaseStore(Protocol):
@@ -252,6 +252,9 @@ class ChartStore(Protocol):
     async def all(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""
 
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""
 
@@ -291,7 +294,7 @@ class NodeStore(Protocol):
     """Which nodes are alive, and the versions that each of them knows."""
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
-        """Count a node as alive for so long; nodes whose time is over are deleted."""
+        """Register a node as alive for `milliseconds`, and delete nodes whose time is over."""
 
     async def forget(self, name: str) -> None:
         """Delete a node that has ended."""
@@ -387,4 +390,4 @@ class Store(Protocol):
         """
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Tell other processes on the same database that there is something new: a hint, no promise."""
+        """Notify other processes on the same database; notifications may be lost."""

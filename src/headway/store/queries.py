@@ -84,7 +84,7 @@ class MessageQuery(Value):
     """Which messages to read from a cursor on, in their order; without `kinds`, those of all kinds.
 
     No more than `limit` messages are examined, whether they match or not. `early` includes messages that
-    may still be preceded by those of an open transaction: a reader that goes on from their cursor may miss
+    may still be preceded by those of an open transaction: a reader that continues at their cursor may miss
     some.
     """
 

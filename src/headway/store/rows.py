@@ -16,7 +16,7 @@ Version = tuple[str, int]
 
 
 class Cursor(NamedTuple):
-    """A place in a log of rows; a reader that goes on from here misses nothing, whoever commits when.
+    """A place in a log of rows; a reader that continues here misses nothing, whatever the order of commits.
 
     `message` is used by the log of events only: the live message after the line `position`, or 0.
     """
@@ -308,7 +308,7 @@ class LiveRow(Plain):
 
     @property
     def data(self) -> str | None:
-        """What the message carries."""
+        """The data of the message."""
         return self.message.data
 
 

@@ -1,4 +1,4 @@
-"""Metrics, log lines and traces of a node; and what a lifecycle counts metrics of its own with."""
+"""Metrics, log lines and traces of a node, and the classes with which lifecycles define their own metrics."""
 
 from headway.telemetry.counts import (
     LONG_SECONDS,

@@ -111,7 +111,7 @@ class TracedDestination:
             span.end()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close connections."""
         await self.destination.close()
 
 

@@ -1,4 +1,4 @@
-"""Tools to test charts and lifecycles with: a clock that stands still, journeys, a node in a test.
+"""Tools to test charts and lifecycles with: a clock that tests set, journeys, a node in a test.
 
 `walks` is imported when it is first used, as it needs hypothesis: `pip install "headway[testing]"`.
 """

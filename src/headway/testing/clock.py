@@ -1,4 +1,4 @@
-"""A clock that moves only when it is told to."""
+"""A clock that moves only when a test moves it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BEGINNING = datetime(2026, 1, 1, 9, tzinfo=UTC)
 
 
 class Sleeper(NamedTuple):
-    """Who sleeps until when."""
+    """A sleeping coroutine and its wake-up time."""
 
     until: datetime
     woken: asyncio.Future[None]

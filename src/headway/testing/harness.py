@@ -82,7 +82,7 @@ class Harness:
         return until
 
     async def restart(self) -> None:
-        """Go on as a new process does: what is not in the database is lost.
+        """Continue as a new process: what is not in the database is lost.
 
         Raises HeadwayError for a database in memory, which a new process would not find.
         """
@@ -140,7 +140,7 @@ class Harness:
         self._waiting = {(running, running.cancelled) for running in _running(worker)}
 
     def _busy(self, worker: Worker) -> list[RunningAttempt]:
-        """What may go on though time does not pass."""
+        """Handlers that can continue without time passing."""
         asleep = self.clock.asleep
         return [
             running for running in _running(worker) if running.task not in asleep and not self._waits(running)
@@ -189,7 +189,7 @@ def _next_limit(worker: Worker) -> float:
 
 
 def _time_of(seconds: float) -> datetime | None:
-    """The first time of a clock, in whole milliseconds, at which so many seconds have passed."""
+    """The first time of a clock, in whole milliseconds, at which `seconds` have passed."""
     if seconds == inf:
         return None
     at = EPOCH + timedelta(milliseconds=round(seconds * 1_000))

@@ -33,11 +33,11 @@ def assert_path(
     clock: FakeClock | None = None,
     facts: Mapping[str, Any] | None = None,
 ) -> Journey:
-    """Let things happen in their order and expect where that ends; answers the journey.
+    """Run events and other happenings in order, check the final state, and return the journey.
 
     A happening is an event, the name of one, or a function of the journey (`lambda it: it.work_done()`).
-    `ends_in` names an active state, or all atomic ones joined by "+". Raises AssertionError that tells
-    the way so far, what was refused and why, and what would have been possible.
+    `ends_in` names an active state, or all atomic ones joined by "+". Raises AssertionError with
+    the path so far, the refusal with its reason, and the events that were allowed.
     """
     journey = Journey(chart, context=context, clock=clock, facts=facts)
     told = [f"  start → {journey.snapshot.state}"]

@@ -41,7 +41,7 @@ OVER_CODES = frozenset({"stale", "terminal", "late"})
 """Codes of refusals which say that the attempt, or its whole instance, has already ended."""
 
 LeaseStatus = Literal["held", "left", "lost", "timeout"]
-"""Go on; or stop: the state was left, the lease is gone or another worker's, the attempt took too long."""
+"""Continue; or stop: the state was left, the lease expired or was taken over, the attempt timed out."""
 StopReason = Literal["timeout", "lost", "left", "drain"]
 """Why a handler is stopped: a timeout, a lost lease, a state that was left, a worker that ends."""
 OBSOLETE: frozenset[StopReason | None] = frozenset({"lost", "left"})
@@ -215,7 +215,7 @@ async def release(store: Store, ref: AttemptRef, after: timedelta = timedelta())
 
 
 def progress_event(ref: AttemptRef, report: ProgressReport, eta: float | None) -> Event:
-    """The event that tells an instance how far its work is."""
+    """The event that reports progress to the instance."""
     data: dict[str, Any] = {**report.data, "fraction": report.fraction}
     if report.counters:
         data["counters"] = dict(report.counters)
@@ -256,7 +256,7 @@ async def find_work(store: Store, ref: AttemptRef) -> WorkRow | None:
 
 
 class RunningAttempt:
-    """An attempt whose handler runs here: its task, and until when it may go on by the monotonic clock."""
+    """An attempt whose handler runs here: its task, and its deadline by the monotonic clock."""
 
     __slots__ = (
         "beat_at",
@@ -357,7 +357,7 @@ class RunningAttempts:
             self.lingering.add(running)
 
     def end(self, running: RunningAttempt) -> None:
-        """The task of an attempt has ended; a thread that goes on still uses capacity."""
+        """The task of an attempt has ended; a thread that still runs keeps using capacity."""
         if running.thread is not None and not running.thread.done():
             self.let_linger(running)
             running.thread.add_done_callback(lambda _: self._remove(running))

@@ -188,7 +188,7 @@ class Remote:
     async def heartbeat(
         self, ref: AttemptRef, report: ProgressReport | None = None, request_id: str | None = None
     ) -> LeaseStatus:
-        """Extend a lease, and send the progress; whether the worker may go on.
+        """Extend a lease and send the progress; the answer says whether the worker may continue.
 
         A report that is repeated with the same request id counts once. Raises InputError if the chart
         refuses the progress, and what `Engine.send` raises.

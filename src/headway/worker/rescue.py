@@ -67,7 +67,7 @@ class Rescue(SoleService):
         return len(lost) == PAGE
 
     def _lost(self, row: WorkRow) -> Event:
-        """The event for a lost attempt; the history tells who lost it, and which node ended it."""
+        """The event for a lost attempt; the history shows who lost it, and which node ended it."""
         message = f"the worker {row.worker} was lost; the node {self.engine.node} ended its attempt"
         return work_lost(row.id, row.attempt, message=message)
 

@@ -62,7 +62,7 @@ class Threads:
 def _outcome(call: ThreadCall) -> Outcome:
     try:
         return call.context.run(call.function, call.argument), None
-    except BaseException as error:  # noqa: BLE001 - it belongs to the caller; the thread goes on
+    except BaseException as error:  # noqa: BLE001 - it belongs to the caller; the thread continues
         return None, error
 
 

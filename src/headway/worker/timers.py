@@ -53,9 +53,9 @@ class Timers(SoleService):
         now = await self.engine.store.now()
         self.lateness.extend((now - timer.due).total_seconds() for timer in due)
         answers = await self._fire(due)
-        told = [pair for pair in zip(due, answers, strict=True) if not isinstance(pair[1], StoreError)]
-        left = [timer for timer, answer in told if not _fired(answer)]
-        self.tally["fired"] += len(told) - len(left)
+        answered = [pair for pair in zip(due, answers, strict=True) if not isinstance(pair[1], StoreError)]
+        left = [timer for timer, answer in answered if not _fired(answer)]
+        self.tally["fired"] += len(answered) - len(left)
         if left:
             await self._postpone(left, answers)
         # What failed because of the database is still due, and the service tries again soon.
@@ -85,7 +85,7 @@ class Timers(SoleService):
         )
 
     async def _postpone(self, left: Sequence[TimerRow], answers: Sequence[Answer | BaseException]) -> None:
-        """Delete timers whose state was left; postpone those that fail, so that others go on."""
+        """Delete timers whose state was left; postpone those that fail, so that others are not held up."""
         for answer in answers:
             if not (_fired(answer) or _is_stale(answer) or isinstance(answer, StoreError)):
                 LOG.warning("a timer could not fire and is postponed: %s", answer)

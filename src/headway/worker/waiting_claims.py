@@ -114,7 +114,7 @@ class WaitingClaim:
         self._claims.leave(self)
 
     async def wait(self, seconds: float) -> None:
-        """Wait until woken, but no longer than so many seconds."""
+        """Wait until woken, at most for the given seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self.woken.wait()

@@ -194,7 +194,7 @@ class Work:
     async def in_thread(self, function: Callable[[A], T], argument: A) -> T:
         """Call a blocking function in a thread; raises what it raises.
 
-        If the handler is stopped, the thread goes on and uses capacity of the worker until it ends.
+        If the handler is stopped, the thread keeps running and uses capacity of the worker until it ends.
         Raises InputError for a second call at the same time.
         """
         running = self._running

@@ -28,9 +28,9 @@ from headway.worker.work import WorkerParts
 
 LOG = getLogger("headway.worker")
 ENOUGH_ROOM = 0.25
-"""While more work waits, a claim is made when this part of the capacity is free,"""
+"""While more work waits, the next claim is made when this part of the capacity is free,"""
 LONGEST_DELAY = 0.05
-"""or after so many seconds."""
+"""or after this many seconds."""
 
 
 class Claiming(Service):

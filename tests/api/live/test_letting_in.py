@@ -11,6 +11,7 @@ import pytest
 import websockets
 
 from headway.api.limits import LiveLimits
+from headway.errors import StoreError
 from tests.api.live.place import READER, Place, Told, events, heard, line, placed, seqs
 from tests.clocks import Ahead
 
@@ -249,3 +250,52 @@ async def test_two_credentials_are_refused(place: Place) -> None:
     async with place.raw_socket(additional_headers=[header]) as connection:
         await connection.send('{"type": "hello"}')
         assert (await heard(connection))["type"] == "welcome"
+
+
+@pytest.mark.parametrize("read", [1, 2], ids=["at the check", "at the second reading of the instance"])
+async def test_who_comes_while_the_last_other_reader_leaves_gets_the_events(
+    place: Place, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    """A feed is closed without readers: whoever is still being let in does not depend on one that goes."""
+    await place.visit("a")
+    credential = f"Bearer {await place.key()}"
+    first = await place.hub.enter(credential, instance="a")
+    of_instance, left = place.node.engine.row, iter(range(1, 3))
+
+    async def leaving(tenant: str, instance: str) -> Any:
+        row = await of_instance(tenant, instance)
+        if next(left) == read:
+            place.hub.leave(first)
+        return row
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place.node.engine, "row", leaving)
+        second = await place.hub.enter(credential, instance="a")
+    given: asyncio.Queue[Any] = asyncio.Queue()
+    running = asyncio.create_task(second.run(given.put))
+    await place.turn("a")
+    async with asyncio.timeout(10):
+        frame = await given.get()
+    assert json.loads(frame.body)["event"] == "turn"
+    place.hub.leave(second)
+    second.end()
+    await running
+
+
+@pytest.mark.parametrize("read", [1, 2], ids=["at the check", "at the second reading of the instance"])
+async def test_who_cannot_be_let_in_takes_no_place(
+    place: Place, monkeypatch: pytest.MonkeyPatch, read: int
+) -> None:
+    """An error on the way in leaves neither a stream that is counted nor a feed behind."""
+    await place.visit("a")
+    of_instance, left = place.node.engine.row, iter(range(1, 3))
+
+    async def failing(tenant: str, instance: str) -> Any:
+        if next(left) == read:
+            raise StoreError("the database is away")
+        return await of_instance(tenant, instance)
+
+    monkeypatch.setattr(place.node.engine, "row", failing)
+    with pytest.raises(StoreError):
+        await place.hub.enter(f"Bearer {await place.key()}", instance="a")
+    assert (len(place.app.state.streams), place.hub.readers, place.hub._feeds) == (0, 0, {})

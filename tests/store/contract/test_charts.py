@@ -27,6 +27,12 @@ class TestCharts:
         ninth = replace(OTHER, version=9)
         await store.charts.keep([CHART, OTHER, OLDER, ninth])
         assert await store.charts.all() == [ninth, OTHER, OLDER, CHART]
+        assert {*await store.charts.versions()} == {
+            ("claim", 9),
+            ("claim", 10),
+            ("expense", 1),
+            ("expense", 2),
+        }
 
     async def test_a_version_that_is_there_stays_as_it_is(self, store: Store) -> None:
         """Who stores it again, with others, changes nothing of it, not even when many do so at once."""

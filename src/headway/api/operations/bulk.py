@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
-from headway.api.access import Caller, readable_by, readable_row
+from headway.api.access import Caller, readable_by
 from headway.api.bodies import NO_NUL, Check, RequestBody, ResponseBody, wrong
 from headway.api.call import HttpCall
 from headway.api.cursors import cursor_place, cursor_text, id_of, paged
+from headway.api.instances import readable_place
 from headway.api.operations.work import DryRun, Name, wake_workers
 from headway.api.parameters import Here, Who, needs
-from headway.api.problems import Problem, problem_of
+from headway.api.problems import problem_of
 from headway.api.route import Router
 from headway.codec import Meta, as_dict
 from headway.engine.bulk import BulkOperation, Cancelling, Plan, Retrying, Sending, Summary, planned
 from headway.engine.engine import Engine
 from headway.engine.service import LOG
-from headway.errors import UnknownInstanceError
 from headway.node import Node
 from headway.statechart.snapshot import Event
 from headway.store.queries import InstanceQuery
@@ -51,7 +51,7 @@ class _Bulk(RequestBody):
     limit: Annotated[
         int,
         Meta(ge=1, le=MOST_AT_ONCE),
-        Meta(description="For so many instances at most; `next` leads to the rest."),
+        Meta(description="The most instances to change; `next` leads to the rest."),
     ] = MOST_AT_ONCE
     cursor: Annotated[
         Annotated[str, Meta(max_length=1000)] | None, Meta(description="The `next` of the call before.")
@@ -114,7 +114,7 @@ def _retrying(engine: Engine, caller: Caller, _: BulkRetry) -> BulkOperation:
     return Retrying(engine, caller.tenant)
 
 
-ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
+OPERATIONS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
     BulkCancel: _cancelling,
     BulkSend: _sending,
     BulkRetry: _retrying,
@@ -123,15 +123,19 @@ ACTS: dict[type[BulkBody], Callable[[Engine, Caller, Any], BulkOperation]] = {
 
 @router.post("/bulk", operation_id="change_many")
 async def change_many(body: BulkBody, node: Here, caller: Who, call: HttpCall) -> BulkResult:
-    """Cancel instances, send them an event, or retry their work. A dry run, unless told otherwise.
+    """Cancel instances, send them an event, or retry their work. A dry run unless `dry_run` is false.
 
     The instances that the caller may read are taken in the order of their creation, each with an outcome of
     its own. Charts judge as ever who may do what. A call that did not come back is repeated with the same
     `Idempotency-Key` and cursor: what was done is not done again.
     """
     _require_states(node, body.filter)
-    act = ACTS[type(body)](node.engine, caller, body)
-    after = None if body.cursor is None else await _known(node, caller, body.cursor)
+    act = OPERATIONS[type(body)](node.engine, caller, body)
+    after = (
+        None
+        if body.cursor is None
+        else await readable_place(node, caller, id_of(cursor_place(BULK, str, body.cursor)))
+    )
     readable = await readable_by(node.engine, caller)
 
     async def read(count: int) -> Any:
@@ -196,13 +200,3 @@ def _result(body: BulkBody, summary: Summary, following: str | None) -> BulkResu
         sample=[BulkItem(**each._asdict()) for each in summary.sample],
         next=following,
     )
-
-
-async def _known(node: Node, caller: Caller, cursor: str) -> str:
-    """The instance that a cursor names; raises Problem 422 when it is gone: who knows what came after it."""
-    instance = id_of(cursor_place(BULK, str, cursor))
-    try:
-        await readable_row(node.engine, caller, instance)
-    except UnknownInstanceError as error:
-        raise Problem("cursor", "what the cursor names is no longer there") from error
-    return instance

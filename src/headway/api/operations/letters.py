@@ -89,7 +89,7 @@ class DestinationShown(ResponseBody):
     name: str
     served_here: Annotated[bool, Meta(description="This process has it among its destinations.")]
     lag_seconds: Annotated[
-        float | None, Meta(description="For so long the next message waits; null when it is not known here.")
+        float | None, Meta(description="How long the next message has waited; null if not known here.")
     ]
     waiting: Annotated[int, Meta(description="Letters that will be tried again.")]
     dead: Annotated[int, Meta(description="Letters that will not.")]
@@ -131,7 +131,7 @@ async def list_letters(
 
 @router.post("/letters/redrive", operation_id="redrive_letters")
 async def redrive_letters(body: RedriveBody, node: Here, caller: Who, keyed: Keyed) -> LettersChanged:
-    """Have dead letters tried again at once, with all their attempts. A dry run, unless told otherwise."""
+    """Try dead letters again at once, with all their attempts. A dry run unless `dry_run` is false."""
     found = await _letters(node, caller.tenant, body, dead=True)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))
@@ -146,7 +146,7 @@ async def redrive_letters(body: RedriveBody, node: Here, caller: Who, keyed: Key
 
 @router.post("/letters/discard", operation_id="discard_letters")
 async def discard_letters(body: DiscardBody, node: Here, caller: Who, keyed: Keyed) -> LettersChanged:
-    """Give dead letters of a destination up for good, or some that wait. A dry run, unless told otherwise."""
+    """Delete dead letters of a destination, or letters that wait. A dry run unless `dry_run` is false."""
     found = await _letters(node, caller.tenant, body, dead=not body.waiting)
     if body.dry_run:
         return _changed(body, found, min(len(found), body.limit))

@@ -34,7 +34,9 @@ router = Router(prefix="/v1/operations", tags=["operations"], dependencies=[need
 
 WorkId = Annotated[str, Path(description="The work's id.", max_length=500)]
 Name = Annotated[str, Meta(min_length=1, max_length=LONGEST_NAME, pattern=NO_NUL)]
-DryRun = Annotated[bool, Meta(description="Only tell what would happen. Changes are made only with `false`.")]
+DryRun = Annotated[
+    bool, Meta(description="Only report what would happen. Changes are made only with `false`.")
+]
 OfInstance = Annotated[
     str | None, Query(description="Only those of this instance.", max_length=LONGEST_NAME, pattern=NO_NUL)
 ]
@@ -107,7 +109,7 @@ class WorkerSummary(ResponseBody):
         bool, Meta(description="It waits for work at this moment; only known of a remote one.")
     ]
     silent_seconds: Annotated[
-        float | None, Meta(description="For so long a remote one has not spoken to this process.")
+        float | None, Meta(description="Seconds since a remote worker last called this process.")
     ]
     held: Annotated[int, Meta(description="How much work of the caller's tenant it holds.")]
     leased_until: Annotated[datetime | None, Meta(description="When the first of its leases runs out.")]
@@ -163,7 +165,7 @@ async def retry_work(work: WorkId, node: Here, caller: Who, call: HttpCall) -> W
     once = None if call.keyed is None else call.keyed.part("retry")
     if await hasten(node.engine, [(row.tenant, row.id, row.attempt)], once):
         wake_workers(call)
-        # Whoever was quick has it by now, or has even done it: that is what was asked for.
+        # A worker may have claimed or even finished it by now: that is what was asked for.
         return _work(next(iter(await _rows(node, caller.tenant, work)), row))
     row = await _row(node, caller.tenant, work)
     if row.worker is not None:

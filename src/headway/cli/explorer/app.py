@@ -114,7 +114,7 @@ class ChangeChild(Value):
 
 
 class SetFacts(Value):
-    """What guards get to know."""
+    """Set the facts that guards read."""
 
     facts: dict[str, Any]
 
@@ -148,7 +148,7 @@ STATUS: dict[type[HeadwayError], tuple[int, str]] = {
     UnboundError: (422, "unbound"),
     GraphvizMissingError: (503, "graphviz"),
 }
-"""How each error is told; one not named here is told as its parent."""
+"""The status of each error class; a class that is not named has the status of its parent."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 Act = Callable[[ExplorerSession, Request], Awaitable[Refusal | None]]
@@ -325,7 +325,7 @@ def _open_work(session: ExplorerSession, name: str) -> OpenWork:
 
 
 def answer(data: Any, status: int = 200) -> Response:
-    """Data as JSON that nobody keeps."""
+    """A JSON response that must not be cached."""
     return Response(encode(data), status, {"Cache-Control": "no-store"}, "application/json")
 
 

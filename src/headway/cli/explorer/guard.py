@@ -72,5 +72,5 @@ def _is_address(name: str) -> bool:
 
 
 def problem(status: int, code: str, message: str) -> JSONResponse:
-    """An error as the interface tells it."""
+    """An error as the body of a response."""
     return JSONResponse({"error": {"code": code, "message": message}}, status)

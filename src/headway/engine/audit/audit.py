@@ -32,7 +32,7 @@ PAGE = 500
 MOST_MISFILED = 1_000
 GONE = "it is gone since the checkpoint, and was not pruned"
 TRIES = 5
-"""So often an instance is looked at anew when it was pruned or has moved meanwhile."""
+"""How often an instance is read again when it was pruned or changed meanwhile."""
 
 
 class Flaw(Value):
@@ -95,7 +95,7 @@ class Audit:
                 yield Flaw(head.tenant, head.instance, head.seq, GONE)
 
     async def inbox(self) -> list[Flaw]:
-        """The asks that those do not find in their inbox whom they are for, or that others find there."""
+        """The asks that are missing in the inbox of their audience, or are in the inbox of others."""
         try:
             misfiled = await read(self._store.asks.misfiled(MOST_MISFILED))
         except UnreadableError as error:
@@ -135,7 +135,7 @@ class Audit:
             yield Flaw(*key, seq, what)
 
     async def _start(self, key: Key) -> tuple[str, object]:
-        """What changes when an instance is pruned, in part or as a whole, or created anew."""
+        """A value that changes when an instance is pruned, in part or as a whole, or created again."""
         try:
             row = await read(self._store.instances.get(key))
         except UnreadableError as error:
@@ -180,9 +180,9 @@ class Audit:
         return True
 
     async def _compare(self, trail: Trail, row: InstanceRow, *, more: bool) -> None:
-        """Whether an instance is what its history tells, and what belongs to it is there.
+        """Check that an instance matches its history, and that its rows exist.
 
-        Of one that never rests only its row and its history are judged.
+        For an instance that keeps changing, only its row and its history are checked.
         """
         for _ in range(TRIES):
             snapshot = _decoded(row.snapshot)
@@ -203,7 +203,7 @@ class Audit:
         self._keep(trail, row)
 
     def _keep(self, trail: Trail, row: InstanceRow) -> None:
-        """Tell where an instance is."""
+        """Record the position of an instance."""
         if trail.last is not None:
             stamp, position, _ = trail.last.cursor
             self._seen(

@@ -1,6 +1,6 @@
 """A checkpoint: where the journals of all instances end, to be kept outside the database.
 
-By it an audit finds what a database cannot tell of itself: an instance that was set back to an earlier row
+With it an audit finds what a database alone cannot show: an instance that was set back to an earlier row
 together with its last lines, or that was deleted with all of them.
 """
 
@@ -56,7 +56,7 @@ def lines_of(heads: Sequence[Head], at: datetime) -> Iterator[bytes]:
 
 
 class Checkpoint:
-    """A checkpoint that was read, and what it tells of a database."""
+    """A checkpoint that was read, with which an audit compares the database."""
 
     def __init__(self, heads: dict[Key, Head]) -> None:
         self._heads = heads

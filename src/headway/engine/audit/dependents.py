@@ -17,11 +17,11 @@ from headway.store.rows import InstanceRow, Key, TimerRow, WorkRow
 T = TypeVar("T")
 
 PUT_OFF = timedelta(minutes=1)
-"""For so long a timer is left alone that cannot fire, and lost work that no instance takes back."""
+"""How long a timer that cannot fire is postponed, and lost work that its instance does not accept back."""
 SKEW = timedelta(minutes=1)
-"""By so much a clock may have been set back since a time was written."""
+"""How far a clock may have been set back since a time was written."""
 COPIED = ("handler", "queue", "priority", "timeout", "heartbeat", "lease")
-"""What a row of work has from its chart as it stands there."""
+"""Columns of a work row that are copied from the chart unchanged."""
 PAGE = 500
 
 
@@ -94,9 +94,9 @@ def _work_changes(row: WorkRow, state: str, work: OpenWork, lived: Lived) -> Ite
 
 
 def _runs(state: str, models: Sequence[Model]) -> Iterable[tuple[str, Run]]:
-    """The work of a state, as its chart tells it now, and as versions before may have told it.
+    """The work of a state, as its chart declares it now, and as earlier versions may have declared it.
 
-    An upgrade lets an attempt go on as it was begun, by the same handler and from the same queue.
+    After an upgrade a running attempt continues with the same handler and in the same queue.
     """
     present = next((each.run for model in models[:1] for each in model.states if each.id == state), None)
     if present is None:
@@ -167,9 +167,9 @@ async def _unknown(store: Store, table: Owned, rows: Sequence[tuple[Key, Key]]) 
 
 
 def _ids(table: Owned, row: InstanceRow) -> frozenset[str] | None:
-    """What an instance waits for; None when that is told elsewhere."""
+    """The ids that an instance waits for; None for asks, which are compared with the history."""
     if table == "ask":
-        return None  # its history tells of all of them
+        return None  # the history has all of them
     try:
         snapshot = decode(Snapshot, row.snapshot)
     except InputError:

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from headway.codec import Scratch, decode
+from headway.codec import Scratch
+from headway.engine.commit import stored_snapshot
 from headway.engine.engine import Engine
 from headway.engine.facts import Facts, read_facts
 from headway.engine.registry import stored_chart
@@ -98,7 +99,7 @@ class Family:
         except UnknownChartError:
             said = f"{parent.chart} v{parent.version}, which is not known here"
             return [f"its parent lives by {said}: {REGISTER}"]
-        snapshot = decode(Snapshot, parent.snapshot)
+        snapshot = stored_snapshot(parent)
         event = child_changed(child[1], report.before, report.after, report.errors)
         facts = Facts(chart, parent.tenant, snapshot, self._engine.charts.given)
         known = await read_facts(self._engine.store, [facts])
@@ -122,13 +123,13 @@ OTHERS = "(others)"
 
 
 class Occurrences(Scratch):
-    """How often something is so, and a few instances of which it is."""
+    """How often something occurs, and a few instances as examples."""
 
     count: int = 0
     examples: list[str] = []
 
     def add(self, instance: str, times: int = 1) -> None:
-        """One more, or so many."""
+        """Add one occurrence, or `times`."""
         self.count += times
         if len(self.examples) < MOST_EXAMPLES and instance not in self.examples:
             self.examples.append(instance)
@@ -138,7 +139,7 @@ OccurrencesByKind = dict[str, Occurrences]
 
 
 def _count(tallies: OccurrencesByKind, kind: str, instance: str, times: int = 1) -> None:
-    """One more of a kind, or so many; how many kinds are kept is bounded."""
+    """Add one occurrence of a kind, or `times`; the number of kinds is bounded."""
     if kind not in tallies and len(tallies) >= MOST_KINDS:
         kind = OTHERS
     tallies.setdefault(kind, Occurrences()).add(instance, times)
@@ -209,7 +210,7 @@ class Stage:
         """Try the instances of a page."""
         rows = [row for row in page if row.version < self._new.version]
         self._rehearsal.already += len(page) - len(rows)
-        snapshots = [decode(Snapshot, row.snapshot) for row in rows]
+        snapshots = [stored_snapshot(row) for row in rows]
         given = self._engine.charts.given
         facts_of = [
             Facts(self._new, row.tenant, each, given) for row, each in zip(rows, snapshots, strict=True)
@@ -270,13 +271,13 @@ class Stage:
     def _play_again(self, row: InstanceRow, old: Chart, activity: Activity) -> None:
         replay = self._replays.setdefault(row.version, HistoryReplay(old, self._new))
         for turn, count in activity.turns.items():
-            fate = replay.result(turn)
-            if fate is None:
+            result = replay.result(turn)
+            if result is None:
                 continue
             self._rehearsal.lines += count
-            if fate != "same":
-                kind = f"{FATES[fate]}: {turn.transition} in {turn.before}"
+            if result != "same":
+                kind = f"{DIFFERENCES[result]}: {turn.transition} in {turn.before}"
                 _count(self._rehearsal.history, kind, f"{row.tenant}/{row.id}", count)
 
 
-FATES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}
+DIFFERENCES = {"refused": "would be refused", "elsewhere": "would lead elsewhere"}

@@ -1,7 +1,7 @@
-"""Living instances come to a new version of their chart: applied in batches, and taken back.
+"""Moves living instances to a new version of their chart in batches, and undoes it.
 
-Everything goes page by page, so that the memory does not grow with the instances. Whoever is upgraded already
-is passed over: a run that was interrupted is gone on with by running it again.
+Instances are read page by page, so that memory does not grow with their number. Instances that are upgraded
+already are skipped: an interrupted run is continued by running it again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Progress = Callable[[int], None]
 
 
 class Upgraded(Scratch):
-    """What came of it: how many have changed, how many were passed over, and which could not, and why."""
+    """The result: how many instances were upgraded, how many were skipped, and which failed and why."""
 
     done: int = 0
     passed: int = 0
@@ -89,7 +89,7 @@ async def undo(
 
 
 class Ordered(Scratch):
-    """What was ordered, by whom and why."""
+    """The order: target version, sender and reason."""
 
     to: int
     by: Actor

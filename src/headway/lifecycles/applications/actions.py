@@ -68,7 +68,7 @@ def engine_missing(view: View) -> Mapping[str, Any]:
 
 
 def _left_behind(view: View, reason: str) -> Mapping[str, Any]:
-    """What the log tells of a switch, however many engines are passed over until one connects."""
+    """The log entry of a switch of engines, with the engines that were skipped until one connected."""
     return {"previousEngine": view.context.engine, "switchReason": reason}
 
 
@@ -290,7 +290,7 @@ ERROR = log("error", "{code: errorCode, message: errorMessage, retriable: errorR
 FAILED = (*END, live("error", data=failure), ERROR)
 
 
-# Checkpoints: the six points from which an application can go on after a crash.
+# Checkpoints: the six points from which an application can resume after a crash.
 
 
 def reached(name: str, *fields: str, of: str = "") -> tuple[Any, ...]:

@@ -477,7 +477,13 @@ class Application(
     )
 
 
-class ApplicationCleanup(Statechart, version=1, name="applications.cleanup", context=record.Held):
+class ApplicationCleanup(
+    Statechart,
+    version=1,
+    name="applications.cleanup",
+    context=record.Held,
+    read_by=("admin", WORKER),  # the context has the address of a user's browser
+):
     """The browser of an application that has ended, until it is released: cleanup always runs."""
 
     releasing = State(

@@ -61,7 +61,7 @@ def within_concurrency(view: View) -> bool | No:
 
 
 def within_plan(view: View) -> bool | No:
-    """The user's plan covers this one, which is counted already."""
+    """Refuse if the plan's limit is exceeded; `usage` already counts this application."""
     usage, limit = view.facts["usage"], view.facts["planLimit"]
     return usage <= limit or No(f"the plan covers {limit} applications, this is number {usage}")
 

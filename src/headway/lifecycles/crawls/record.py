@@ -62,7 +62,7 @@ def host_of(url: str) -> str:
 
 @dataclass
 class Claim:
-    """The worker that starts an attempt, and whether it goes on where the one before it stopped."""
+    """The worker that starts an attempt, and whether it resumes where the previous one stopped."""
 
     worker_id: str
     resumes: bool = False
@@ -115,6 +115,6 @@ class Amounts(Sign):
     tokens_estimated: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an amount that would take back what was reported."""
+        """Raises ValueError for a negative amount."""
         if min(getattr(self, name) for name in AMOUNTS) < 0:
             raise ValueError("counters only grow")

@@ -75,7 +75,7 @@ def note_start(view: View) -> dict[str, Any]:
 
 
 def begin_counting(view: View) -> list[model.Action]:
-    """Count from nothing, unless the attempt goes on where one before it stopped."""
+    """Count from zero, unless the attempt resumes where an earlier one stopped."""
     if _said(view).get("resumes") is True and view.context.counting_since:
         return []
     back = [count(name, -view.counters[name]) for name in AMOUNTS if view.counters[name]]

@@ -137,7 +137,7 @@ def keep_info(view: View) -> Mapping[str, Any]:
 
 
 def name_candidate(view: View) -> Mapping[str, Any]:
-    """By which id the candidate acts: that of the request, or else the mail address in lower case."""
+    """The actor id of the candidate: that of the request, or else the mail address in lower case."""
     known = view.context
     return {
         "candidate": known.get("candidateId") or str(known.get("candidateEmail") or "").strip().casefold()

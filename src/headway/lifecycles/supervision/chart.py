@@ -159,7 +159,7 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
     error_unrecoverable = RUNNING.to(FAILED, by=WORKER, takes=Error, when=not_retryable, do=FAILURE)
     terminate = any_live.to(TERMINATED, by=SUPERVISOR, do=tell_gone)
 
-    # What jobs give to a worker on duty, and take back when they are over.
+    # What a job assigns to a running worker, and withdraws when the job ends.
     assign = (
         RUNNING.to(
             RUNNING,
@@ -178,7 +178,7 @@ class Worker(Statechart, version=1, name="supervision.worker", context=WorkerDat
         | PAUSED.stay(by="system", takes=Over, do=drop_tasks)
     )
 
-    # How its work ends: a task is done, or (4.1) an error that retries did not mend.
+    # How its work ends: a task is done, or (4.1) an error persists after all retries.
     next_task = RUNNING.on_done.to(RUNNING, when=more_tasks, do=finish_task)
     own_tasks_done = RUNNING.on_done.to(COMPLETED, when=did_its_own, do=finish_task)
     task_done = RUNNING.on_done.stay(do=finish_task)
@@ -305,7 +305,7 @@ class Supervisor(
 ):
     """Who knows which worker of a workspace is free, and gives jobs to workers: one thing at a time.
 
-    It has no end, so that no worker and no job ever tells something to somebody who is not there.
+    It never ends, so that workers and jobs can always report to it.
     """
 
     OPEN = State(initial=True, meaning="gives tasks to workers", waits_for="workers and jobs")

@@ -22,7 +22,7 @@ class CarriedError(Exception):
     """A safe point is due for the worker's data; the task waits there for its next attempt."""
 
     def __init__(self, reached: Any) -> None:
-        super().__init__("the task goes on in the next attempt")
+        super().__init__("the task continues in the next attempt")
         self.reached = reached
 
 

@@ -121,7 +121,7 @@ def keep_result(view: View) -> dict[str, Any]:
 
 
 def keep_reached(view: View) -> dict[str, Any]:
-    """Whoever takes over a part goes on where the last one was."""
+    """A worker that takes over a part resumes where the previous worker was."""
     heard = view.payload
     if heard.reached is None:
         return {}
@@ -141,7 +141,7 @@ def store_result(view: View) -> dict[str, Any]:
 
 
 def release_workers(view: View) -> list[model.Action]:
-    """Whoever is still at the job stops, and its places are free."""
+    """Workers still assigned to the job stop, and their places become free."""
     job = view.context
     busy = {worker for task, worker in job.workers.items() if task not in job.results}
     return [to(worker, "drop", job=view.instance) for worker in sorted(busy)]

@@ -31,7 +31,7 @@ class Meters:
         self._refused, self._lookups = Totals(), Totals()
 
     def look(self, changes: Changes) -> None:
-        """See who has left which state, and what was refused to whom."""
+        """Count state changes and refusals."""
         for tenant, chart, state, seconds in changes.stays:
             if chart in MACHINES and (chart, state) != (Worker.chart.name, RUNNING):
                 self._stayed(tenant, chart, state, seconds)
@@ -124,5 +124,5 @@ def _is_callers(event: Event) -> bool:
 
 
 def meter(node: Node, counts: Counts) -> Callable[[], Iterable[MetricFamily]]:
-    """What a service is given to tell the metrics of supervision among its own."""
+    """The metrics of supervision, for the service that exposes them."""
     return meters_of(node, counts).families

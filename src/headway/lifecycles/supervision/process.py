@@ -1,7 +1,7 @@
 """The process of a worker: how the service holds it, and what runs inside it.
 
 Both ends exchange lines of JSON. A task goes in; safe points and the outcome come out. After each safe point
-the process waits until the service lets it go on. It ends when its input is closed.
+the process waits until the service lets it continue. It ends when its input is closed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Perform = Callable[["Part"], Any]
 
 
 class WorkerProcess:
-    """Performs tasks in a separate process, which waits at each safe point until it may go on.
+    """Performs tasks in a separate process, which waits at each safe point until it may continue.
 
     A caller that stops waiting leaves the task to reach its next safe point, and can continue it there.
     """
@@ -70,7 +70,7 @@ class WorkerProcess:
     async def perform(
         self, task: Mapping[str, Any], reached: Any, keep: Callable[[Any], Awaitable[None]]
     ) -> Any:
-        """The result of a task, or a Fail; `keep` is called at each safe point, before it goes on."""
+        """The result of a task, or a Fail; `keep` is called at each safe point, before the task continues."""
         async with self._turn:
             if self._task is None:
                 self._task, self._kept = task["id"], reached

@@ -157,7 +157,7 @@ def note_error(view: View) -> dict[str, Any]:
 
 
 def hold_reached(view: View) -> dict[str, Any]:
-    """The task in hand will go on from its last safe point, also in another process."""
+    """The current task will resume from its last safe point, also in another process."""
     in_hand = [{**asdict(task), "reached": _reached(view, task)} for task in view.context.tasks[:1]]
     return {"tasks": [*in_hand, *map(asdict, view.context.tasks[1:])]}
 

@@ -86,7 +86,7 @@ START_OVER = (
 
 
 def _work(handler: str, *, errors: tuple[str, ...], retry: Retry | tuple[Retry, ...] = ()) -> Run:
-    """Work that goes on when its host is lost, whatever retries it has; that is noticed within 15 s."""
+    """Work that is retried when its host is lost, whatever its retries; the loss is noticed within 15 s."""
     return Run(
         handler,
         timeout=LONGEST_PROCESS,

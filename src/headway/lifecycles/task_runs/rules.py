@@ -149,7 +149,7 @@ def prepared_processes(view: View) -> list[dict[str, Any]]:
 
 
 def _with_inputs(process: dict[str, Any], given: list[Any]) -> dict[str, Any]:
-    """A process with what it inherits of what its run was given."""
+    """A process with the inputs that it inherits from its run."""
     if "inherits" not in process:
         return process
     rest = {key: value for key, value in process.items() if key != "inherits"}

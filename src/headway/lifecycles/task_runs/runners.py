@@ -179,7 +179,7 @@ class Runners:
 
 
 def process_data(process: Process, runner: Runner, inheritance: Inheritance) -> dict[str, Any]:
-    """What a process begins with; what is as usual is left out, so that thousands fit into one event."""
+    """The initial data of a process, without default values, so that thousands fit into one event."""
     own, pieces = inheritance.split(process.input_artifacts)
     given = {
         "name": process.name,

@@ -82,8 +82,8 @@ class Statechart:
 def invariant(promise: str) -> Callable[[Any], Any]:
     """Declares that a condition holds in every state the chart can reach; the explorer proves it.
 
-    It goes on a function of an `Explored`, which may be a static method. Raises TypeError when the
-    promise is not said in words.
+    It decorates a function of an `Explored`, which may be a static method. Raises TypeError when the
+    promise is missing.
     """
     if callable(promise):
         raise TypeError('an invariant needs a description: @invariant("nothing is paid unapproved")')

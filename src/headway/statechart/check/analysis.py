@@ -121,7 +121,7 @@ class Analysis:
 
     @cached_property
     def explained(self) -> frozenset[int]:
-        """Rows that never fire for a reason another finding tells: an earlier row, a duty, a landing."""
+        """Rows that never fire for a reason of another finding: an earlier row, a duty, a landing."""
         denied = {name for denial in self.explored.denials for name in denial.transitions}
         silent = [arc for arc in self.chart.arcs if not self.can_fire(arc)]
         return frozenset(arc.index for arc in silent if arc.index in self.hidden or arc.name in denied)
@@ -170,7 +170,7 @@ class Analysis:
 
     @cached_property
     def obstructed(self) -> frozenset[int]:
-        """Configurations in which a step was refused for a reason that another finding tells."""
+        """Configurations in which a step was refused for a reason that another finding reports."""
         return self._refused({"duty", "landing", "fault", "runaway"})
 
     def _refused(self, codes: set[str]) -> frozenset[int]:

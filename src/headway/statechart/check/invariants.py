@@ -62,7 +62,7 @@ class Explored:
 
 
 def _must_be(name: str, known: Collection[str], kind: str) -> None:
-    """A name that is none would make an invariant hold for the wrong reason."""
+    """An unknown state name would make an invariant hold for the wrong reason."""
     if name not in known:
         raise LookupError(f"there is no {kind} {name!r}{suggestion(name, known)}")
 

@@ -127,7 +127,7 @@ def _place(arc: Arc) -> str:
 
 
 def _available(analysis: Analysis, arc: Arc) -> str:
-    """Who there is: the declared staff, and the people whom the row names."""
+    """All actors: the declared staff, and the people that the row names."""
     staff = ", ".join(f"{number} {role}" for role, number in analysis.chart.model.staff.items())
     named = " and ".join(part(entry) for entry in sorted(_roles(arc)) if is_person(entry))
     return " and ".join([f"the staff is {staff}"] * bool(staff) + [f"it is for {named}"] * bool(named))

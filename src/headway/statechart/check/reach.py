@@ -64,7 +64,7 @@ def dead_ends(analysis: Analysis) -> Iterator[Finding]:
 
 
 def _unheard(analysis: Analysis, node: Reached) -> bool:
-    """Whether it got stuck because no row waits for the outcome of its work: `check_work` tells that."""
+    """Whether it is stuck because no row takes the outcome of its work: `check_work` reports that."""
     edge = node.parent
     if edge is None or edge.kind not in {"done", "error"} or edge.fired:
         return False

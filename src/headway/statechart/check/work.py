@@ -1,4 +1,4 @@
-"""The work of states: each outcome is taken, each error has a recovery, and no retry goes on for ever."""
+"""The work of states: each outcome is taken, each error has a recovery, and no retry is endless."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ Actions = tuple[model.Action, ...]
 SECOND = 1_000
 YES, NO = 0, 1
 MOST_ROWS = 100
-"""Rows that follow from one step on free answers; more are taken to go on for ever."""
+"""The most rows that one step may take with arbitrary guard answers; more count as endless."""
 OWN_ADDRESS = frozenset({None, "", "#_internal"})
 
 
@@ -248,7 +248,7 @@ def _spawn(abstraction: Abstraction, _action: model.Spawn) -> Actions:
 
 
 def _children(abstraction: Abstraction) -> Actions:
-    """As many children as tell the cases apart; more than that are taken for the same."""
+    """The most children that are counted exactly; larger numbers count as equal."""
     most = abstraction.facts.most_children
 
     def spawn(view: View) -> Actions:

@@ -84,7 +84,7 @@ class People:
         return [actor for actor in members if actor.id in involved] + fresh[:1]
 
     def _named(self, entry: str, snapshot: Snapshot) -> tuple[Actor, ...]:
-        """Those whom an entry names, with the roles that they have elsewhere."""
+        """The actors that an entry resolves to, with the roles that they have elsewhere."""
         if not is_person(entry):
             return ()
         known = {actor.id: actor.roles for members in self.by_role.values() for actor in members}

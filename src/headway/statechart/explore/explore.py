@@ -236,7 +236,7 @@ class _Explorer:
             names = transitions or tuple(self.rows[row].name for row in self.choices.fired)
             guarded = bool(self.choices.answers)
             if refusal.code == "runaway" and guarded:
-                # In truth a guard may say no the next time round, and the step goes on from there.
+                # At run time a guard may say no in the next round, and the step continues from there.
                 self.found.complete = False
             self.found.denials.append(
                 Denial(

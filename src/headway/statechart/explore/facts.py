@@ -171,7 +171,7 @@ class RuleFacts:
         return heard or any(reference.kind == CHILDREN for reference in self.uses)
 
     def starts(self) -> list[dict[str, Any]]:
-        """The contexts a life can begin with, as far as the rules can tell them apart."""
+        """The initial contexts of an instance, as far as the rules distinguish them."""
         default = self._default()
         free = self._free(default)
         fixed = {name: default.get(name) for name in self.names if name not in free}
@@ -203,7 +203,7 @@ class RuleFacts:
         return list(islice(_cases(self.given), MOST_STARTS))
 
     def key(self, snapshot: Snapshot) -> Hashable:
-        """What is kept of a snapshot's data, the same for data the rules cannot tell apart."""
+        """The part of a snapshot's data that the rules distinguish."""
         context = snapshot.context
         times = sorted({str(context[name]) for name in self.stamped & self.names if context.get(name)})
         seen = tuple(self._seen(name, context.get(name), times) for name in sorted(self.names))

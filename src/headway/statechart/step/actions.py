@@ -30,7 +30,7 @@ from headway.statechart.expressions.expressions import (
 )
 from headway.statechart.redaction import HIDDEN
 from headway.statechart.refusal import Veto
-from headway.statechart.snapshot import Event, Timer
+from headway.statechart.snapshot import Event, Snapshot, Timer
 from headway.statechart.step.draft import PLAIN, SCXML_PROCESSOR, Draft, own_address
 from headway.statechart.types import Mismatch
 
@@ -82,8 +82,13 @@ def value_of(draft: Draft, text: str) -> Any:
 
 
 def fill(draft: Draft, template: str) -> str:
-    """A text with `{name}` replaced by what the context holds, `{instance}` by the instance's id."""
-    return filled(template, {"instance": draft.base.instance, **draft.context})
+    """A text with each `{name}` replaced: by a field of the context, the instance's id or its creator."""
+    return filled(template, names_in(draft.base, draft.context))
+
+
+def names_in(instance: Snapshot, context: Mapping[str, Any]) -> dict[str, Any]:
+    """What a template can name: the fields of the context, the instance's id, and its creator."""
+    return {**context, "instance": instance.instance, "creator": instance.creator or ""}
 
 
 def filled(template: str, known: Mapping[str, Any]) -> str:
@@ -144,7 +149,7 @@ def storable(value: Any) -> Any:
 
 
 def _written(data: Any) -> bytes:
-    """What a message carries as JSON; raises Fault for what is none, and for what is nested too deep."""
+    """What a message carries as JSON; raises Fault for a value that is not JSON or is nested too deep."""
     try:
         text = encode(data)
         require_depth(text)
@@ -391,7 +396,7 @@ def _told_name(draft: Draft, template: str) -> str:
     """A text for the outside, filled with redacted values."""
     if "{" not in template:
         return template
-    return filled(template, {"instance": draft.base.instance, **draft.redacted(draft.context)})
+    return filled(template, names_in(draft.base, draft.redacted(draft.context)))
 
 
 def _spawn(draft: Draft, action: model.Spawn) -> None:

@@ -11,8 +11,8 @@ from headway.codec import from_data, replace
 from headway.errors import InputError
 from headway.statechart import model
 from headway.statechart.effects import ChangedAsk, EscalateAsk, OpenedAsk, RemindAsk
-from headway.statechart.identity import require_id, same_id
-from headway.statechart.people import audience, is_person, names, wanted
+from headway.statechart.identity import normal_id, require_id, same_id
+from headway.statechart.people import AUDIENCE, audience, is_person, names, wanted
 from headway.statechart.refusal import Veto
 from headway.statechart.snapshot import (
     CLAIM,
@@ -64,7 +64,7 @@ def open_ask(draft: Draft, node: StateNode, ask: model.Ask) -> None:
 
 
 def question(draft: Draft, node: StateNode, ask: model.Ask) -> dict[str, Any]:
-    """What a state asks, as its effects tell it: the same when it is put again after an upgrade."""
+    """The fields of an ask for its effects: the same when it is opened again after an upgrade."""
     return {
         "state": node.id,
         "answers": node.answers,
@@ -139,12 +139,20 @@ def _change(draft: Draft, state: str, ask: OpenAsk) -> None:
 
 
 def renew_audiences(draft: Draft) -> None:
-    """An open ask that names people is for those whom the instance names after the step."""
-    for state, ask in draft.asks.items():
+    """An open ask that names people is for the people that the entries resolve to after the step.
+
+    Who holds it through somebody whom it no longer names gives it back.
+    """
+    for state, ask in [*draft.asks.items()]:
         before = draft.base.asks.get(state)
-        same = before is not None and before.id == ask.id
-        if same and audience(ask.roles, draft) != audience(ask.roles, draft.base):
-            _change(draft, state, ask)
+        if before is None or before.id != ask.id:
+            continue
+        asked, now = audience(ask.roles, draft.base), audience(ask.roles, draft)
+        if asked != now:
+            through = (ask.claimed_by, ask.delegated_to, *(each.id for each in ask.delegated_by))
+            people = {AUDIENCE + normal_id(each) for each in through if each is not None}
+            gone = people.intersection(asked).difference(now)
+            _change(draft, state, replace(ask, **NOBODY) if gone else ask)
 
 
 def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
@@ -161,7 +169,7 @@ def _must_be_theirs(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> Non
 
 
 def must_be_asked(draft: Draft, state: str, ask: OpenAsk, actor: Actor) -> None:
-    """Raises Veto for somebody to whom the question was not put."""
+    """Raises Veto for an actor who may not answer the ask."""
     if is_asked(draft, state, ask, actor):
         return
     asked = wanted(ask.roles, draft).removeprefix("the role ")
@@ -182,7 +190,7 @@ def _claim(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
 
 
 def _release(draft: Draft, state: str, ask: OpenAsk, event: Event) -> OpenAsk:
-    """Whoever holds a question may give it up, even if they cannot answer it: else nobody could."""
+    """The holder of an ask may release it, even without the right to answer: else it could stay blocked."""
     if ask.claimed_by is None and ask.delegated_to is None:
         raise Veto("illegal", f"{state} is neither claimed nor delegated")
     holds = same_id(event.by.id, ask.claimed_by) or same_id(event.by.id, ask.delegated_to)
@@ -218,7 +226,7 @@ def _recipient(event: Event) -> str:
         to = from_data(AskDelegation, event.data).to
         require_id("the id of a person", to)
     except InputError as error:
-        raise Veto("payload", f"ask.delegate needs to, the id of a person: {error}") from error
+        raise Veto("payload", f"ask.delegate needs `to`, the id of a person: {error}") from error
     return to
 
 
@@ -243,7 +251,7 @@ HOLDING: dict[str, Callable[[Draft, str, OpenAsk, Event], OpenAsk]] = {
 
 
 def give_back(draft: Draft, arc: Arc, actor: Actor) -> None:
-    """Whoever has voted on a question holds it no longer: the others have to vote too."""
+    """A vote releases the voter's claim on the ask: the others have to vote too."""
     for node, ask in list(answered(draft, arc)):
         if same_id(actor.id, ask.claimed_by) or same_id(actor.id, ask.delegated_to):
             _change(draft, node.id, replace(ask, **NOBODY))

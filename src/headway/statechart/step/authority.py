@@ -81,7 +81,7 @@ def only_for(draft: Draft, arc: Arc) -> str | None:
 
 
 class Authority(NamedTuple):
-    """The roles by which somebody acts, and whom duties bind: the sender, and those they stand in for."""
+    """The roles of a sender, and the people whose duties apply: the sender and those they act in place of."""
 
     roles: frozenset[str]
     people: tuple[Actor, ...]

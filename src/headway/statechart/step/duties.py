@@ -17,7 +17,7 @@ BY = "by"
 SUBJECT = "#"
 """Beside the voters stands what they voted for: a digest of the data."""
 NO_PLACE = ""
-"""The places filled by somebody for whom another has voted."""
+"""The places of a person for whom somebody else has voted: none."""
 
 
 def duty_objection(draft: Draft, arc: Arc, event: Event) -> str | None:
@@ -35,7 +35,7 @@ def objection_to(draft: Draft, arc: Arc, actor: Actor, *, alone: bool = False) -
 
 
 def not_for(draft: Draft, arc: Arc, actor: Actor) -> str:
-    """The reason for somebody whom a transition is not for: neither by a role nor by name."""
+    """The reason why an actor may not send a transition, by role or by name."""
     entries = roles_now(draft.chart, arc, draft.asks)
     has = ", ".join(sorted(role for role in actor.roles if not is_person(role))) or "no role"
     verb = "needs" if any(not is_person(entry) for entry in entries) else "is for"
@@ -114,7 +114,7 @@ def vote(draft: Draft, arc: Arc, event: Event) -> str | None:
     """Count a vote; None when all are in, else what is still missing."""
     authority = _chosen(draft, arc, event)[0] or Authority(event.by.roles, (event.by,))
     voter, *others = authority.people
-    # Whoever the voter stands in for has voted too, and fills no place: one vote is one person's.
+    # Those in whose place the voter acts count as voted without a place: a vote is one person's.
     bound = {each.id: NO_PLACE for each in others} | {voter.id: _slots(draft, arc, authority)}
     cast = {SUBJECT: _subject(event), **draft.votes.get(arc.ballot, {}), **bound}
     missing = _missing(arc, voters_of(cast))

@@ -63,7 +63,7 @@ def admit(draft: Draft) -> Event:
     """The event as the states will see it; raises Veto when what it belongs to is no longer open.
 
     Says on the draft whether the event comes from `outside`, and whether it is `finished` with.
-    Raises InputError for a name that is none.
+    Raises InputError for an unknown name.
     """
     event = draft.event
     _check_name(event)

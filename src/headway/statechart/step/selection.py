@@ -125,7 +125,7 @@ def _guards_agree(draft: Draft, arc: Arc) -> bool:
 
 
 def _guards_agree_for_others(draft: Draft, arc: Arc, event: Event) -> bool:
-    """Whether the guards would let those act too in whose place the sender acts."""
+    """Whether the guards also accept the people in whose place the sender acts."""
     sent, current, others = draft.event, draft.current, draft.in_place_of
     draft.in_place_of = ()
     try:

@@ -79,8 +79,12 @@ def start(
     seed: int = 0,
     parent: str | None = None,
     depth: int = 0,
+    creator: str | None = None,
 ) -> Step | Refusal:
-    """Begin a life: enter the chart's first states. Raises as `step` does."""
+    """Begin a life: enter the chart's first states. Raises as `step` does.
+
+    `creator` is who created it, if not who sends the event: of a child, who created its parent.
+    """
     ready = chart_of(chart)
     event = Event("start", by=by)
     base = Snapshot(
@@ -91,6 +95,7 @@ def start(
         seed=seed,
         parent=parent,
         depth=depth,
+        creator=creator or by.id,
     )
     try:
         ready.require_bound()
@@ -302,7 +307,8 @@ def _start(
     chart: Chart, base: Snapshot, event: Event, now: datetime, *, facts: Mapping[str, Any]
 ) -> Step | Refusal:
     by, template = event.by, chart.model.owner
-    base = replace(base, creator=by.id, owner=owner_of(template, base.instance, by.id, base.context))
+    creator = base.creator or by.id
+    base = replace(base, owner=owner_of(template, base.instance, creator, base.context))
     draft = draft_of(chart, base, event, now, facts=facts)
     try:
         if by.own:

@@ -58,7 +58,7 @@ def _keys(draft: Draft, run: model.Run) -> dict[str, Any]:
 
 
 def _most(draft: Draft, limit: model.Limit) -> int:
-    """The limit's number; one that the context does not hold is 1, so that work goes on with care."""
+    """The limit's number; 1, the safest value, if the context does not have it."""
     if isinstance(limit.most, int):
         return limit.most
     text = fill(draft, limit.most)
@@ -102,8 +102,8 @@ def work_failed(draft: Draft, event: Event) -> Event:
     due = draft.now + timedelta(milliseconds=again.wait)
     draft.own("work")[state] = replace(again.work, due=due)
     start_work(draft, work.id, state, run, attempt=again.work.attempt, due=due)
-    told = replace(event, data={**event.data, "next_try": due.isoformat()})
-    draft.row("retry", draft.states, told, reason=again.reason)
+    retried = replace(event, data={**event.data, "next_try": due.isoformat()})
+    draft.row("retry", draft.states, retried, reason=again.reason)
     draft.finished = True
     return event
 

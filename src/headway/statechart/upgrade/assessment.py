@@ -222,7 +222,7 @@ class Turn(Value):
     after: str
 
     def renamed(self, renaming: Renaming) -> Turn | None:
-        """The same in the names of another version; None when only the instance of that time could tell."""
+        """The same in the names of another version; None when that depends on the instance at that time."""
         before, after = renaming.states(self.before), renaming.states(self.after)
         if before is None or after is None:
             return None
@@ -243,7 +243,7 @@ class HistoryReplay:
         self._known: dict[Turn, ReplayResult | None] = {}
 
     def result(self, turn: Turn) -> ReplayResult | None:
-        """What would happen to a turn; None when only the instance of that time could tell."""
+        """What would happen to a turn; None when that depends on the instance at that time."""
         if turn not in self._known:
             if len(self._known) >= MOST_KEPT:
                 self._known.clear()

@@ -29,7 +29,7 @@ class Difference(Value, omit_defaults=False):
     """One change, in words; `meaning` is what it is for living instances.
 
     `safe`: they do not notice. `adapts`: what they hold is carried over to the new rules. `rule`: the new
-    chart must say what becomes of them, `because` tells what.
+    chart must say what becomes of them; `because` gives the reason.
     """
 
     subject: Subject

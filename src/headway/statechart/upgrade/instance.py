@@ -150,9 +150,7 @@ def _context(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str]) ->
     if rule.context is not None:
         updates = as_json(_called(old, new, rule.context, snapshot))
         if not isinstance(updates, dict):
-            raise InputError(
-                f"{rule.context} answered with {type(updates).__name__}: it answers with updates"
-            )
+            raise InputError(f"{rule.context} must return a mapping of updates, not {type(updates).__name__}")
         context |= updates
     kind = new.context_type
     if kind is None:
@@ -203,7 +201,7 @@ def _destinations(old: Chart, new: Chart, snapshot: Snapshot, problems: list[str
 
 def _homeless(state: str, name: str, node: StateNode | None) -> str:
     if node is not None:
-        return f'{name} has states inside now: say in which {state} goes on, states={{"{state}": ...}}'
+        return f'{name} has states inside now: say in which {state} continues, states={{"{state}": ...}}'
     if name == state:
         return f'there is no state {state} any more: say where it goes, states={{"{state}": ...}}'
     return f"{state} goes to {name}, which does not exist"

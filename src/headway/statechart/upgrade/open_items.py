@@ -35,7 +35,7 @@ PLACED = ("handler", "queue")
 class InstanceUpgrade(Scratch):
     """One instance on its way from one version of a chart to another: what it was, and what has become of it.
 
-    `came` tells from which old state each new one came; `draft` is the instance as the new chart sees it.
+    `came` gives the old state of each new one; `draft` is the instance as the new chart sees it.
     """
 
     old: Chart
@@ -236,7 +236,7 @@ def _carried_asks(upgrade: InstanceUpgrade) -> dict[str, OpenAsk]:
 
 
 def _carried_ask(upgrade: InstanceUpgrade, node: StateNode, was: StateNode, ask: model.Ask) -> OpenAsk:
-    """The same question: its id and who holds it stay; whom it is for and until when, the new chart says."""
+    """The same ask: it keeps its id and its holder; audience and deadline come from the new chart."""
     held = upgrade.snapshot.asks[was.id]
     before = _before(upgrade, was)
     escalated = [

@@ -17,7 +17,7 @@ OF_A_STATE = (
     "escalate.",
     AFTER,
 )
-"""How events of the engine begin that go on with the name of a state."""
+"""Prefixes of engine events that end with the name of a state."""
 
 
 def rule_for(new: Chart, version: int) -> model.Upgrade:
@@ -58,7 +58,7 @@ class Renaming:
         return prefix + ".".join(filter(None, (self._state(before) if state else before, tail)))
 
     def states(self, states: str) -> str | None:
-        """The states of a line of history by their new names; None when only an instance could tell."""
+        """The states of a line of history by their new names; None when that depends on the instance."""
         found: list[str] = []
         for state in states.split("+"):
             to = self.rule.states.get(state, (state,))

@@ -93,7 +93,7 @@ class PostgresAsks:
         return await self._database.rows(ASK, sql, *values)
 
     async def misfiled(self, limit: int) -> Sequence[Key]:
-        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        """The keys of asks whose entries in the inbox index do not match their audience."""
         return [(tenant, ask) for tenant, ask in await self._database.fetch(MISFILED, limit)]
 
 

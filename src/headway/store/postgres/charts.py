@@ -9,9 +9,10 @@ from headway.store.postgres.tables import CHART
 from headway.store.rows import ChartRow, Version
 
 ALL = f"{CHART.select} ORDER BY chart, version"
+VERSIONS = "SELECT chart, version FROM chart_version"
 KEEP = f"{CHART.insert.format(rows='$1::chart_given[]')} ON CONFLICT DO NOTHING"
 REPLACE = CHART.upsert.format(rows="$1::chart_given[]")
-# All that live are looked at: whoever asks for several versions asks once.
+# Reads all live instances once, also when several versions are asked for.
 LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE NOT ended"
 
 
@@ -24,6 +25,10 @@ class PostgresCharts:
     async def all(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""
         return await self._database.rows(CHART, ALL)
+
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+        return {(chart, version) for chart, version in await self._database.fetch(VERSIONS)}
 
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""

@@ -160,7 +160,7 @@ LOCK = f"SELECT pg_advisory_xact_lock({LOCK_CLASS}, lock) FROM unnest($1::int[])
 
 
 class ClaimRound(NamedTuple):
-    """The result of one statement: how many items waited, those leased, and the locks needed to go on."""
+    """The result of one statement: how many items waited, those leased, and the locks needed to continue."""
 
     waiting: int
     rows: list[WorkRow]

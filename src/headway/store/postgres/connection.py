@@ -29,7 +29,7 @@ TIMES_KEPT = 1024
 PATIENCE = 10
 LONGEST_STATEMENT = 60
 PLANS_ARE_GOOD_FOR = 10
-"""Seconds. A plan made while a table was empty is soon a bad one; making it anew costs a millisecond."""
+"""Seconds. A plan made for an empty table is bad once it grows; making a new plan takes a millisecond."""
 
 # Each statement finds its rows by their keys, however few rows the planner believes a table to hold. A node
 # that is stopped in the middle of a transaction does not hold the others up for ever.

@@ -67,7 +67,7 @@ class PostgresDatabase:
         return await self.persist(attempt)
 
     async def persist(self, job: Callable[[int], Awaitable[T]]) -> T:
-        """Do a job, which is told the number of the attempt; raises StoreError if it collides each time.
+        """Run a job, with the number of its attempt; retry on conflicts. Raises StoreError if all conflict.
 
         A lost connection is tried again only while the call has not waited for long.
         """

@@ -36,7 +36,7 @@ OF_MESSAGE = OWN.format(
 IS_LIVE = "kind IN ('live', 'pruned')"
 """What is in the log, as the condition of its indexes."""
 WINDOW = 1_000
-"""So many lines and messages are looked at for those that fit a query."""
+"""How many lines and messages one page of a query examines."""
 FIRST = "ORDER BY stamp, position LIMIT"
 THE_END = Cursor(*[2**63 - 1] * 3)
 HELD_BACK = (

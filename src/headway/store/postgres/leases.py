@@ -138,7 +138,7 @@ class PostgresNodes:
         self._database = database
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
-        """Count a node as alive for so long; nodes whose time is over are deleted."""
+        """Register a node as alive for `milliseconds`, and delete nodes whose time is over."""
         known = encode(sorted(versions)).decode()
         await self._database.write(KEEP, self._database.time(), name, known, milliseconds)
 

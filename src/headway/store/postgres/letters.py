@@ -80,7 +80,7 @@ async def _count(connection: Connection, statement: tuple[str, list[Any]]) -> in
 
 
 def page_of_letters(query: LetterQuery, now: datetime | None) -> tuple[str, list[Any]]:
-    """The statement for the filters that are set; a page ends with a position, whoever shares that.
+    """The statement for the filters that are set; letters of equal position are on the same page.
 
     Of what is due it has the longest due.
     """

@@ -131,7 +131,7 @@ class MemoryAnswer(NamedTuple):
 
 
 class NodeMemory:
-    """What a node remembers of the database; `time` answers with the time of a clock in its place, if any."""
+    """What a node remembers of the database; `time` returns the time of a replacement clock, or None."""
 
     def __init__(self, time: Callable[[], datetime | None]) -> None:
         self.time = time

@@ -50,7 +50,7 @@ class KeyLocks:
             self._end(own, keys, before)
 
     def _end(self, own: Waiter, keys: Collection[Key], before: Collection[Waiter]) -> None:
-        """Let the next ones go on: who gives up while waiting still stands between them and those before."""
+        """Release the next waiters. One that gave up keeps its place until those before it have ended."""
         waited_for = next((waiter for waiter in before if not waiter.done()), None)
         if waited_for is not None:
             waited_for.add_done_callback(lambda _: self._end(own, keys, before))

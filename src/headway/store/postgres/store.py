@@ -118,7 +118,7 @@ class PostgresStore(Submissions):
             await self._listener.listen(heard)
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Tell other processes on the same database that there is something new: a hint, no promise."""
+        """Notify other processes on the same database; notifications may be lost."""
         if topics:
             await self._database.fetch(ANNOUNCE, CHANNEL, self._listener.name, sorted_once(topics))
 

@@ -166,7 +166,7 @@ class MemoryAttempt(UnitAttempt):
             await self.write(changes)
         except LostError as error:
             raise self._uncertain_error(error, changes) from error
-        except Exception:  # noqa: BLE001 - it is raised again if it happens with what is read, too
+        except Exception:  # noqa: BLE001 - the transaction runs again with fresh reads, and raises it if it persists
             self._memory.instances.forget(self._recalled)
             return False
         self.remember()

@@ -122,7 +122,7 @@ class PostgresWork:
         return bool(await self._change(CHECKPOINT, worker, [item], data))
 
     async def expired(self, limit: int, versions: Collection[Version]) -> Sequence[WorkRow]:
-        """Items of instances of these versions whose lease has run out, the longest first."""
+        """Items of instances of these versions whose lease has expired, the oldest first."""
         return await self._database.rows(WORK, EXPIRED, self._database.time(), limit, [*versions])
 
     async def next(self) -> datetime | None:

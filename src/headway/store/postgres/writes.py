@@ -267,7 +267,7 @@ PLACES = {
     "moves": "array_agg(before) AS moved_from, array_agg(place) AS moved_to",
     "created": "array_agg(tenant) AS born_in, array_agg(id) AS born_as, array_agg(place) AS born_at",
 }
-"""What is told of the versions that were written."""
+"""The columns that a statement returns about the versions that it wrote."""
 
 
 @lru_cache(STATEMENTS_KEPT)

@@ -1,4 +1,4 @@
-"""Asks on SQLite: whom each open one is for, and how people find theirs."""
+"""Asks on SQLite: the audience of each open ask, and the queries of inboxes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class SqliteAsks:
         return await self._database.read(lambda held: list_asks(held, query))
 
     async def misfiled(self, limit: int) -> Sequence[Key]:
-        """The keys of asks that the index of the inbox does not list for exactly those whom they are for."""
+        """The keys of asks whose entries in the inbox index do not match their audience."""
         return [(tenant, ask) for tenant, ask in await self._database.fetch(MISFILED, (limit,))]
 
 

@@ -9,8 +9,9 @@ from headway.store.sqlite.database import SqliteDatabase
 from headway.store.sqlite.tables import CHART
 
 ALL = f"{CHART.select} ORDER BY chart, version"
+VERSIONS = "SELECT chart, version FROM chart_version"
 KEEP = f"{CHART.insert} ON CONFLICT (chart, version) DO NOTHING"
-# All that live are looked at: whoever asks for several versions asks once.
+# Reads all live instances once, also when several versions are asked for.
 LIVING_VERSIONS = "SELECT DISTINCT chart, version FROM instance WHERE ended = 0"
 
 
@@ -23,6 +24,10 @@ class SqliteCharts:
     async def all(self) -> Sequence[ChartRow]:
         """All versions of charts, by name and version."""
         return await self._database.rows(CHART, ALL)
+
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+        return {(chart, version) for chart, version in await self._database.fetch(VERSIONS)}
 
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""

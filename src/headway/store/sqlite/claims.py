@@ -133,7 +133,7 @@ def _interval(limits: ClaimLimits) -> int:
 WINDOW = 1_000
 """How many places are read before work is taken from them."""
 WINDOWS = 4
-"""How many windows a claim reads: with thousands of keys at their limit, the next claim goes on."""
+"""How many windows a claim reads: with thousands of keys at their limit, the next claim continues there."""
 MOST_TURNS = 10_000
 MOST_DUE = 10_000
 """How much work may become due in one claim; the rest does in the next."""
@@ -360,7 +360,7 @@ def _spans(claim: Claim, priority: int) -> list[Span]:
 
 
 def _bounds(tenant: str) -> tuple[str, str]:
-    """What lies before and after all places of a tenant: they go on with a comma."""
+    """The bounds of all places of a tenant: after the tenant they have a comma."""
     start = encode((tenant,)).decode().removesuffix("]")
     return start + ",", start + "-"
 

@@ -38,11 +38,11 @@ DELETE FROM history WHERE position IN (
 )
 """
 LAST_TO_GO = "SELECT hash FROM history WHERE tenant = ? AND instance = ? ORDER BY position LIMIT 1 OFFSET ?"
-# What is left of a history must tell that the engine took the rest.
+# The lines that are left must show that the engine deleted the others.
 NOTE_PRUNED = "UPDATE instance SET pruned = ? WHERE tenant = ? AND id = ?"
 LAST_PRUNED = "SELECT pruned FROM instance WHERE tenant = ? AND id = ? AND pruned IS NOT NULL"
 WINDOW = 1_000
-"""So many lines and messages are looked at for those that fit a query."""
+"""How many lines and messages one page of a query examines."""
 # Not the highest position there is: that goes back when instances and messages are pruned.
 LAST_EVENT = "SELECT name, seq FROM sqlite_sequence WHERE name IN ('history', 'outbox')"
 FORGOTTEN = "SELECT stamp, position, message FROM forgotten WHERE log = 'events'"
@@ -204,7 +204,7 @@ def last_event(connection: Connection) -> Cursor:
 
 
 def _in_both_logs(connection: Connection, cursor: Cursor, end: Cursor) -> Cursor:
-    """The same place with the last message before it, which the cursor of a line does not tell."""
+    """The same place with the last message before it, which the cursor of a line does not contain."""
     if cursor.message or not end.message:
         return cursor
     found = connection.fetch(FIRST_MESSAGE, (cursor.position,))

@@ -18,7 +18,7 @@ from headway.store.sqlite.tables import INSTANCE, from_time, readable_values, to
 from headway.store.unit import LookUpInstances
 
 LINES = 5_000
-"""So many lines of history go in one transaction, so that nobody waits long."""
+"""How many history lines one transaction deletes, so that other writes do not wait long."""
 
 FILTERS = {
     "chart": "chart = :chart",

@@ -89,7 +89,7 @@ class NodeNames:
         if name in self._held:
             return True
         with suppress(OSError):  # another process holds it, or there is no way to know
-            # The file stays: whoever deletes it could leave two processes with a lock on two files.
+            # The file is never deleted: after a deletion two processes could hold locks on two files.
             file = os.open(f"{self._database.path}-node-{_digest(name)}", os.O_RDWR | os.O_CREAT, 0o644)
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -139,7 +139,7 @@ class SqliteNodes:
         self._database = database
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
-        """Count a node as alive for so long; nodes whose time is over are deleted."""
+        """Register a node as alive for `milliseconds`, and delete nodes whose time is over."""
         now = self._database.time()
         row = (name, encode(sorted(versions)).decode(), now + milliseconds * 1_000)
 

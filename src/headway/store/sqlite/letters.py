@@ -133,7 +133,7 @@ def list_letters(connection: Connection, query: LetterQuery, now: int) -> list[L
 
 
 def behind(connection: Connection, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
-    """Letters that wait behind others of their line: so many of each, and no more than fit."""
+    """Letters that wait behind the first of their line: at most `each` per line, and no more than fit."""
     found: list[LetterRow] = []
     left = MOST_CHARACTERS
     for head in heads:

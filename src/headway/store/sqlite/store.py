@@ -95,7 +95,7 @@ class SqliteStore:
         """Nothing is heard: processes on one file do not call each other, and find what is new by looking."""
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Nobody is told: processes on one file find what is new by looking."""
+        """Do nothing: processes that share a file find news by polling."""
 
 
 class SqliteSchema:

@@ -28,7 +28,7 @@ UPDATE work SET due = :now
 WHERE tenant = :tenant AND id = :id AND attempt = :attempt AND worker IS NULL AND due > :now
 RETURNING tenant, id
 """
-# Where it waits depends on its version: it gets its place anew when somebody claims.
+# The place in the queue depends on the version: the next claim computes it again.
 SET_VERSION = "UPDATE work SET version = ?3, place = NULL WHERE tenant = ?1 AND id = ?2"
 CHECKPOINT = f"UPDATE work SET checkpoint = :data {HELD}"
 EXPIRED = f"""

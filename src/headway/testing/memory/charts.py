@@ -19,6 +19,10 @@ class MemoryCharts:
         """All versions of charts, by name and version."""
         return await self._call(lambda tables, _: [tables.charts[key] for key in sorted(tables.charts)])
 
+    async def versions(self) -> Collection[Version]:
+        """The names and numbers of all versions."""
+        return await self._call(lambda tables, _: {*tables.charts})
+
     async def keep(self, charts: Sequence[ChartRow]) -> None:
         """Store versions of charts; one that is stored already stays as it is."""
 

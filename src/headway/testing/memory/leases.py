@@ -72,7 +72,7 @@ class MemoryNodes:
         self._call = call
 
     async def keep(self, name: str, versions: Collection[Version], milliseconds: int) -> None:
-        """Count a node as alive for so long; nodes whose time is over are deleted."""
+        """Register a node as alive for `milliseconds`, and delete nodes whose time is over."""
 
         def keep(tables: Tables, now: datetime) -> None:
             tables.nodes = {node.name: node for node in tables.nodes.values() if node.until > now}

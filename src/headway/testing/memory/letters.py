@@ -62,7 +62,7 @@ def _waiting(tables: Tables, destination: str, after: LetterPlace, limit: int) -
 
 
 def _behind(tables: Tables, heads: Sequence[LetterRow], each: int) -> list[LetterRow]:
-    """Letters that wait behind others of their line: so many of each."""
+    """Letters that wait behind the first of their line: at most `each` per line."""
     found: list[LetterRow] = []
     for head in heads:
         query = LetterQuery(head.destination, head.tenant, head.instance, dead=False, after=head.position)

@@ -31,7 +31,7 @@ Job = Callable[[Tables, datetime], T]
 class MemoryStore(Submissions):
     """Keeps rows in tables that it shares with other stores.
 
-    Whoever derives from it says in `call` when a call reaches the tables, and whether its answer arrives.
+    A subclass decides in `call` when a call reaches the tables, and whether its answer arrives.
     """
 
     lanes = 1
@@ -82,7 +82,7 @@ class MemoryStore(Submissions):
             self._listener = None
 
     async def run(self, unit: Unit) -> None:
-        """Run a unit at one moment; on return its changes are there."""
+        """Run a unit atomically; on return its changes are stored."""
         await self.call(lambda tables, now: run_unit(tables, unit, now, self.commands), writes=True)
 
     async def now(self) -> datetime:
@@ -95,7 +95,7 @@ class MemoryStore(Submissions):
         self.tables.listeners.append(heard)
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Tell the other stores on the same tables that there is something new."""
+        """Notify the other stores on the same tables."""
         for listener in self.tables.listeners:
             if listener is not self._listener:
                 for topic in sorted(topics):

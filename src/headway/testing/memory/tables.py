@@ -35,7 +35,7 @@ WRITTEN_BY_COMMANDS = ("work", "letters", "leases", "pace", "keys", "key_notes")
 
 
 class Tables:
-    """All rows of a database. What is written in one call is there at once, and all of it."""
+    """All rows of a database. The changes of one call become visible together."""
 
     def __init__(self) -> None:
         self.instances: dict[Key, InstanceRow] = {}

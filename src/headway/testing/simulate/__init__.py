@@ -1,7 +1,7 @@
 """Simulate a lifecycle: the real engine, workers, timers and relays, in virtual time, from one seed.
 
-`simulate(Expense, seeds=range(1000))` lives through a thousand worlds full of crashes, lost connections,
-repeated calls and late workers, and checks after each of them that every guarantee has held.
+`simulate(Expense, seeds=range(1000))` runs a thousand worlds with crashes, lost connections, repeated
+calls and late workers, and checks for each of them that every guarantee holds.
 """
 
 from headway.testing.simulate.runs import FailedSeed, GuaranteeError, simulate

@@ -1,4 +1,4 @@
-"""`python -m headway.testing.simulate`: worlds in a row, or one of them again with its whole story.
+"""`python -m headway.testing.simulate`: run many worlds, or one of them again with its full trace.
 
 usage: python -m headway.testing.simulate [--seeds 5000] [--from 0] [--jobs 2] [--seed 7] [module:Chart ...]
 """
@@ -23,7 +23,7 @@ SHARE = 25
 
 
 def main(given: Sequence[str] | None = None) -> int:
-    """Run what the command line says; 1 when a guarantee does not hold."""
+    """The command; returns 1 when a guarantee does not hold."""
     asked = _arguments(given)
     if asked.seed is not None:
         return _one(asked.seed, _scenario(asked.charts))
@@ -32,11 +32,11 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def _arguments(given: Sequence[str] | None) -> Namespace:
     parser = ArgumentParser(prog="python -m headway.testing.simulate", description="Simulate lifecycles.")
-    parser.add_argument("charts", nargs="*", help="module:Chart, all those that belong together")
+    parser.add_argument("charts", nargs="*", help="module:Chart, all charts that belong together")
     parser.add_argument("--seeds", type=int, default=1_000, help="how many worlds (1000)")
     parser.add_argument("--from", type=int, default=0, dest="first", help="the first seed (0)")
     parser.add_argument("--jobs", type=int, default=1, help="how many worlds at the same time (1)")
-    parser.add_argument("--seed", type=int, help="one world, with its whole story")
+    parser.add_argument("--seed", type=int, help="run one world, and print its full trace")
     asked = parser.parse_args(given)
     for spelled in asked.charts:
         try:
@@ -75,7 +75,7 @@ def _many(seeds: range, charts: Sequence[str], jobs: int) -> int:
 
 
 def _shares(seeds: range, charts: Sequence[str], jobs: int) -> Iterator[tuple[int, FailedSeed | None]]:
-    """So many worlds at a time, and what was found in them."""
+    """Run the worlds in shares; for each share their number, and the first that fails."""
     shares = [seeds[start : start + SHARE] for start in range(0, len(seeds), SHARE)]
     if jobs == 1:
         scenario = _scenario(charts)

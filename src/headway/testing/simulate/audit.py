@@ -16,23 +16,31 @@ from headway.statechart.snapshot import Snapshot
 from headway.store.rows import AskRow, HistoryRow, InstanceRow, Key, MessageRow, TimerRow
 from headway.store.unit import Changes
 from headway.testing.memory.tables import Tables
-from headway.testing.simulate.acts import UNDO, UPGRADE, Charts, Demands, active, arcs_from, is_forwarded
+from headway.testing.simulate.child_counts import ChildCounts
 from headway.testing.simulate.duties import Duties
-from headway.testing.simulate.families import Families
+from headway.testing.simulate.effects import (
+    UNDO,
+    UPGRADE,
+    Charts,
+    EffectCheck,
+    active,
+    arcs_from,
+    is_forwarded,
+)
 from headway.testing.simulate.ownership import Ownership
-from headway.testing.simulate.passages import Customs
+from headway.testing.simulate.upgrades import UpgradeCheck
 from headway.testing.simulate.witness import Trace
 
 Noted = OpenedAsk | RenewedAsk | ChangedAsk | ClosedAsk
-Told = tuple[Any, ...]
-"""What happened to an ask, in which tenant, to which, and how it is then."""
+AskFact = tuple[Any, ...]
+"""A change of an ask: its kind, tenant, ask, and the values after it."""
 UNNAMED = frozenset({"", "start", "retry", "ask.claim", "ask.release", "ask.delegate", UPGRADE, UNDO})
-"""What stands in a history in place of a transition's name."""
+"""Values of a history line's `transition` that are no transitions of the chart."""
 MANY = 1 << 30
 
 
 def open_asks(chart: Chart, snapshot: Snapshot) -> set[Any]:
-    """The questions of an instance, as its rows should have them."""
+    """The asks of an instance, as its snapshot says."""
     return {_as_asked(chart, snapshot, state) for state in snapshot.asks}
 
 
@@ -52,7 +60,7 @@ def _as_asked(chart: Chart, snapshot: Snapshot, state: str) -> tuple[Any, ...]:
 
 
 def stored_asks(rows: Iterable[AskRow]) -> set[Any]:
-    """The questions that are open, as their rows have them."""
+    """The open asks, as their rows say."""
     return {_as_stored(row) for row in rows if row.closed_at is None}
 
 
@@ -66,17 +74,19 @@ def _shown(row: AskRow) -> dict[str, Any]:
 
 
 def check_notes(changes: Changes, violated: Callable[[str], None]) -> None:
-    """A journal keeps what people were asked and saw, who took it on, and what was closed by whom."""
-    told = Counter(each for line in changes.history if line.note for each in _told(line))
-    done = Counter(_done(changes))
-    for each in {**told, **done}:
-        if told[each] != done[each]:
+    """The history notes each change of an ask: what people saw, who claimed it, and who closed it."""
+    noted = Counter(each for line in changes.history if line.note for each in _noted(line))
+    written = Counter(_written(changes))
+    for each in {**noted, **written}:
+        if noted[each] != written[each]:
             kind, _, ask, *rest = each
-            said = f"{done[each]} times written, and {told[each]} times noted: {', '.join(map(str, rest))}"
+            said = (
+                f"{written[each]} times written, and {noted[each]} times noted: {', '.join(map(str, rest))}"
+            )
             violated(f"{kind} of {ask} was {said}")
 
 
-def _told(line: HistoryRow) -> Iterator[Told]:
+def _noted(line: HistoryRow) -> Iterator[AskFact]:
     for each in decode(list[Noted], line.note or "[]"):
         if isinstance(each, OpenedAsk | RenewedAsk):
             shown = encode(each.shows).decode()
@@ -89,7 +99,7 @@ def _told(line: HistoryRow) -> Iterator[Told]:
             yield (ClosedAsk.__name__, line.tenant, each.ask, each.by, each.event)
 
 
-def _done(changes: Changes) -> Iterator[Told]:
+def _written(changes: Changes) -> Iterator[AskFact]:
     for kind, rows in ((OpenedAsk, changes.asks), (RenewedAsk, changes.asks_renewed)):
         for row in rows:
             put = (row.state, row.roles, row.answers, row.form, row.deadline, row.shows)
@@ -112,12 +122,12 @@ class Auditor:
         trace: Trace,
     ) -> None:
         self._tables, self._charts, self._violated, self._trace = tables, charts, violated, trace
-        self.customs = Customs(charts, violated)
-        self._demands, self._families = Demands(charts, violated), Families(charts, violated)
+        self.upgrade_check = UpgradeCheck(charts, violated)
+        self._effect_check, self._child_counts = EffectCheck(charts, violated), ChildCounts(charts, violated)
         self._duties = Duties(charts, violated)
         self.ownership = Ownership(charts, violated)
         self.rows: dict[Key, InstanceRow] = {}
-        """All instances there ever were, as they were committed last."""
+        """All instances that ever existed, as they were committed last."""
         self._snapshots: dict[Key, Snapshot] = {}
         self._effects: set[Key] = set()
         self.messages: list[MessageRow] = []
@@ -126,30 +136,30 @@ class Auditor:
         self.commits = 0
 
     def committed(self, changes: Changes, now: datetime) -> None:
-        """Look at what was written."""
+        """Check a commit."""
         self.commits += 1
         lines: dict[Key, list[HistoryRow]] = {}
         for line in changes.history:
             lines.setdefault((line.tenant, line.instance), []).append(line)
-        set_anew = {(timer.tenant, timer.id) for timer in changes.timers}
+        timers_set = {(timer.tenant, timer.id) for timer in changes.timers}
         for row in (*changes.created, *changes.updated):
             key = (row.tenant, row.id)
             before = self._snapshots.get(key)
             self._moved(key, row, lines.pop(key, []), now)
-            self._resets(row, before, self._snapshots[key], set_anew)
+            self._resets(row, before, self._snapshots[key], timers_set)
         for key in lines:
-            self._violated(f"{key[1]} has lines of history, but its row has not moved")
+            self._violated(f"{key[1]} has new history lines, but its row was not written")
         for message in changes.messages:
             self._published(message)
             if is_forwarded(message):
-                self._families.forwarded(message)
-        self._demands.settle(changes)
+                self._child_counts.forwarded(message)
+        self._effect_check.settle(changes)
         check_notes(changes, self._violated)
         for key in self._touched(changes):
             self._agrees(key)
         for timer in changes.timers:
             self._is_in_time(timer, now)
-        self._families.settle(self._snapshots)
+        self._child_counts.settle(self._snapshots)
 
     def snapshot(self, key: Key) -> Snapshot | None:
         """An instance as it was committed last."""
@@ -162,21 +172,21 @@ class Auditor:
         after = self._snapshots[key] = decode(Snapshot, row.snapshot)
         self.rows[key] = row
         if _identity(after) != _identity(row) or row.since != after.reached:
-            self._violated(f"the row of {row.id} is not that of its snapshot")
+            self._violated(f"the row of {row.id} does not match its snapshot")
         if row.seq <= (seen.seq if seen else 0):
             self._violated(f"{row.id} went from {seen and seen.seq} to {row.seq}: an update was lost")
         if seen is not None and seen.ended:
-            self._violated(f"{row.id} had ended and moved on")
+            self._violated(f"{row.id} changed after it had ended")
         begun = seen.seq if seen else 0
         self.lines.setdefault(key, []).extend(lines)
         self._leads(row, before, after, lines)
         self._duties.check(after, self.lines[key], len(lines))
         self.ownership.check(row, before, self.lines[key], len(lines))
-        self._demands.call(row.tenant, after, begun, lines)
-        self._families.moved(row, after, begun, lines)
+        self._effect_check.expect(row.tenant, after, begun, lines)
+        self._child_counts.moved(row, after, begun, lines)
         if before is not None:
             self._fired_in_time(row, before, lines, now)
-            self.customs.passes(key, before, after, lines=lines, now=now)
+            self.upgrade_check.check(key, before, after, lines=lines, now=now)
         self._numbered(row, begun, lines)
         if (lines[-1].hash if lines else seen and seen.journal) != row.journal:
             self._violated(f"the journal of {row.id} does not end with its last line")
@@ -203,14 +213,14 @@ class Auditor:
     def _fired_in_time(
         self, row: InstanceRow, before: Snapshot, lines: list[HistoryRow], now: datetime
     ) -> None:
-        """No timer comes before it is due, whatever happens to the clock."""
+        """No timer fires before it is due, whatever happens to the clock."""
         dues = {timer.event: timer.due for timer in before.timers.values()}
         for line in lines[:1]:
             if line.transition and dues.get(line.event, now) > now:
-                self._violated(f"{line.event} of {row.id} came at {now}, and was due at {dues[line.event]}")
+                self._violated(f"{line.event} of {row.id} fired at {now}, and was due at {dues[line.event]}")
 
     def _numbered(self, row: InstanceRow, last: int, lines: list[HistoryRow]) -> None:
-        """Numbers grow; only progress, which is no line, leaves one out."""
+        """Step numbers grow without gaps, except for progress, which writes no line."""
         place = (last, MANY)
         for line in lines:
             follows = line.row == place[1] + 1 if line.seq == place[0] else line.row == 0
@@ -219,16 +229,16 @@ class Auditor:
             place = (line.seq, line.row)
 
     def _is_legal(self, row: InstanceRow, line: HistoryRow) -> None:
-        """The chart has such a transition there, and the states after it make a whole."""
+        """The chart has the transition in these states, and the states after it are a valid configuration."""
         chart = self._charts[row.chart, line.version]
         names = line.transition.split(", ")
         known = {} if UNNAMED.issuperset(names) else arcs_from(chart, line.before)
         if strange := [name for name in names if name not in UNNAMED and name not in known]:
             self._violated(f"{row.id} took {', '.join(strange)} in {line.before}, where the chart has none")
-        if not _is_whole(chart, line.after):
-            self._violated(f"{row.id} came to {line.after}, which is no configuration of {chart.name}")
+        if not _is_configuration(chart, line.after):
+            self._violated(f"{row.id} is in {line.after}, which is not a valid configuration of {chart.name}")
 
-    # The rows beside an instance say what its snapshot says.
+    # Timers, work and asks of an instance match its snapshot.
 
     def _touched(self, changes: Changes) -> Iterable[Key]:
         rows = [(row.tenant, row.id) for row in (*changes.created, *changes.updated)]
@@ -256,15 +266,17 @@ class Auditor:
                     f"the {name} of {key[1]} are {sorted(stored)}, its snapshot says {sorted(known)}"
                 )
 
-    def _resets(self, row: InstanceRow, before: Snapshot | None, after: Snapshot, set_anew: set[Key]) -> None:
-        """The row of a timer that is due at another time now is written too."""
+    def _resets(
+        self, row: InstanceRow, before: Snapshot | None, after: Snapshot, timers_set: set[Key]
+    ) -> None:
+        """When the due time of a timer changes, its row is written."""
         for name, timer in after.timers.items() if before is not None else ():
             was = before.timers.get(name) if before is not None else None
-            if was is not None and was.due != timer.due and (row.tenant, name) not in set_anew:
-                self._violated(f"{timer.event} of {row.id} is due at another time, and its row was not told")
+            if was is not None and was.due != timer.due and (row.tenant, name) not in timers_set:
+                self._violated(f"{timer.event} of {row.id} has a new due time, and its row was not written")
 
     def _is_in_time(self, row: TimerRow, now: datetime) -> None:
-        """The row of a timer is due when the snapshot says; one that was due then may be put off."""
+        """The row of a timer has the due time of the snapshot; one that was due may be postponed."""
         snapshot = self._snapshots.get((row.tenant, row.instance))
         known = None if snapshot is None else snapshot.timers.get(row.id)
         if known is not None and row.due != known.due and not known.due <= now < row.due:
@@ -284,8 +296,8 @@ def _identity(it: Snapshot | InstanceRow) -> tuple[Any, ...]:
 
 
 @lru_cache(2_000)
-def _is_whole(chart: Chart, states: str) -> bool:
-    """Whether of each compound state one child is active, and of each parallel one all are."""
+def _is_configuration(chart: Chart, states: str) -> bool:
+    """Whether each compound state has one active child, and each parallel state has all."""
     found = active(chart, states)
     for name in found:
         node = chart.nodes[name]

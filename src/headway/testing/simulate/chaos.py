@@ -12,10 +12,10 @@ from headway.engine.engine import Engine
 from headway.engine.upgrade.rehearsal import Rehearsal, rehearse
 from headway.engine.upgrade.upgrade import Upgraded, undo, upgrade
 from headway.errors import EngineError, StoreError
-from headway.testing.simulate.database import DatabaseClock, Weather
+from headway.testing.simulate.database import ConnectionFaults, DatabaseClock
 from headway.testing.simulate.loop import Loop
-from headway.testing.simulate.process import Fortune, Process
-from headway.testing.simulate.receivers import Mood
+from headway.testing.simulate.process import HandlerFaults, Process
+from headway.testing.simulate.receivers import ReceiverFaults
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.witness import Trace, Witness
 
@@ -27,33 +27,33 @@ MOST_STEPS_OF_UPGRADE = 50
 Run = Callable[[Engine, str, int], Awaitable[Any]]
 
 
-class Sky(Protocol):
-    """What fate has power over."""
+class FaultTargets(Protocol):
+    """The parts of a world in which faults happen."""
 
     loop: Loop
     clock: DatabaseClock
-    weather: Weather
-    fortune: Fortune
-    moods: list[Mood]
+    connection_faults: ConnectionFaults
+    handler_faults: HandlerFaults
+    receiver_faults: list[ReceiverFaults]
     witness: Witness
     trace: Trace
     processes: dict[int, Process | None]
 
     def crash(self, number: int) -> None:
-        """A process is gone from one moment to the next."""
+        """Kill a process."""
 
     async def begin(self, number: int) -> None:
-        """A process begins where none is."""
+        """Start a process if none runs."""
 
     async def shut(self, number: int) -> None:
-        """A process ends in good order."""
+        """Shut a process down."""
 
 
 class Chaos:
-    """Of all faults each run has some: bugs hide behind other bugs, and behind too much of everything."""
+    """Each run has a random selection of the faults, because too many faults at once hide bugs."""
 
-    def __init__(self, sky: Sky, random: Random) -> None:
-        self._sky, self._random = sky, random
+    def __init__(self, targets: FaultTargets, random: Random) -> None:
+        self._targets, self._random = targets, random
         self._over = False
         faults: dict[str, Callable[[], Awaitable[None]]] = {
             "crash": self._crash,
@@ -67,47 +67,47 @@ class Chaos:
             "receiver": self._receiver,
         }
         self._faults = [fault for name, fault in faults.items() if self._has(name, 0.5)]
-        weather, fortune = sky.weather, sky.fortune
-        weather.fails = 0.05 * random.random() if self._has("store fails", 0.5) else 0.0
-        weather.slow = 0.1 * random.random() if self._has("store slow", 0.3) else 0.0
-        weather.starts_over = 0.1 if self._has("units start over", 0.3) else 0.0
-        weather.hints_lost = 0.3 if self._has("hints lost", 0.5) else 0.0
-        fortune.fails = random.random() if self._has("work fails", 0.6) else 0.0
-        fortune.hangs = 0.3 * random.random() if self._has("work hangs", 0.4) else 0.0
-        for mood in sky.moods:
-            mood.fails = 0.5 * random.random() if self._has("receiver fails", 0.5) else 0.0
-            mood.slow = 0.3 if self._has("receiver slow", 0.2) else 0.0
-            mood.poison = 0.05 if self._has("poison", 0.2) else 0.0
+        connection_faults, handler_faults = targets.connection_faults, targets.handler_faults
+        connection_faults.fails = 0.05 * random.random() if self._has("store fails", 0.5) else 0.0
+        connection_faults.slow = 0.1 * random.random() if self._has("store slow", 0.3) else 0.0
+        connection_faults.starts_over = 0.1 if self._has("units start over", 0.3) else 0.0
+        connection_faults.hints_lost = 0.3 if self._has("hints lost", 0.5) else 0.0
+        handler_faults.fails = random.random() if self._has("work fails", 0.6) else 0.0
+        handler_faults.hangs = 0.3 * random.random() if self._has("work hangs", 0.4) else 0.0
+        for faulty in targets.receiver_faults:
+            faulty.fails = 0.5 * random.random() if self._has("receiver fails", 0.5) else 0.0
+            faulty.slow = 0.3 if self._has("receiver slow", 0.2) else 0.0
+            faulty.poison = 0.05 if self._has("poison", 0.2) else 0.0
 
     def _has(self, name: str, probability: float) -> bool:
         chosen = self._random.random() < probability
         if chosen:
-            self._sky.trace.note("fate", f"has {name}")
+            self._targets.trace.note("faults", f"include: {name}")
         return chosen
 
-    async def reign(self, seconds: float) -> None:
-        """Do harm for a while, then let all be well."""
-        loop, random = self._sky.loop, self._random
+    async def run(self, seconds: float) -> None:
+        """Cause faults for the given time, then end them all."""
+        loop, random = self._targets.loop, self._random
         until = loop.now + seconds
-        harm: list[asyncio.Task[None]] = []
+        running: list[asyncio.Task[None]] = []
         while self._faults and loop.now < until:
             await asyncio.sleep(random.random() * 2.0)
-            harm.append(asyncio.create_task(self._do(random.choice(self._faults))))
+            running.append(asyncio.create_task(self._do(random.choice(self._faults))))
         await asyncio.sleep(max(0.0, until - loop.now))
         self._over = True
-        if harm:
-            await asyncio.wait(harm)
-        self._sky.weather.calm()
-        self._sky.fortune.calm()
-        for mood in self._sky.moods:
-            mood.calm()
-        self._sky.trace.note("fate", "leaves")
+        if running:
+            await asyncio.wait(running)
+        self._targets.connection_faults.stop()
+        self._targets.handler_faults.stop()
+        for faulty in self._targets.receiver_faults:
+            faulty.stop()
+        self._targets.trace.note("faults", "end")
 
     async def _do(self, fault: Callable[[], Awaitable[None]]) -> None:
         await fault()
 
     def _victim(self) -> tuple[int, Process] | None:
-        alive = [(number, each) for number, each in self._sky.processes.items() if each is not None]
+        alive = [(number, each) for number, each in self._targets.processes.items() if each is not None]
         return self._random.choice(alive) if alive else None
 
     async def _pause(self, longest: float) -> None:
@@ -115,85 +115,85 @@ class Chaos:
 
     async def _crash(self) -> None:
         if victim := self._victim():
-            self._sky.crash(victim[0])
+            self._targets.crash(victim[0])
             await self._pause(4.0)
-            await self._sky.begin(victim[0])
+            await self._targets.begin(victim[0])
 
     async def _crash_soon(self) -> None:
-        """After any step: between any two awaits."""
+        """Kill a process between any two of its awaits."""
         if victim := self._victim():
             number, process = victim
             gone = asyncio.Event()
 
             def crash() -> None:
-                if self._sky.processes[number] is process:
-                    self._sky.crash(number)
+                if self._targets.processes[number] is process:
+                    self._targets.crash(number)
                 gone.set()
 
-            self._sky.loop.doom(process.name, self._random.randint(1, MOST_STEPS), crash)
+            self._targets.loop.kill_after(process.name, self._random.randint(1, MOST_STEPS), crash)
             try:
                 await asyncio.wait_for(gone.wait(), 3.0)
             except TimeoutError:
-                self._sky.loop.spare(process.name)
+                self._targets.loop.cancel_kill(process.name)
                 return
             await self._pause(2.0)
-            await self._sky.begin(number)
+            await self._targets.begin(number)
 
     async def _restart(self) -> None:
         if victim := self._victim():
-            await self._sky.shut(victim[0])
+            await self._targets.shut(victim[0])
             await self._pause(1.0)
-            await self._sky.begin(victim[0])
+            await self._targets.begin(victim[0])
 
     async def _freeze(self) -> None:
         if victim := self._victim():
             await self._frozen(victim[1], 7.0)
 
     async def _suspend(self) -> None:
-        """As a machine that sleeps: its clock sleeps too."""
+        """Suspend a process with its clock, as a sleeping machine does."""
         if victim := self._victim():
-            self._sky.witness.clocks_agree = False
+            self._targets.witness.clocks_agree = False
             await self._frozen(victim[1], 7.0, suspended=True)
 
     async def _frozen(self, process: Process, longest: float, *, suspended: bool = False) -> None:
         seconds = self._random.random() * longest
-        self._sky.trace.note(process.name, f"{'sleeps' if suspended else 'freezes'} for {seconds:.3f} s")
-        self._sky.loop.freeze(process.name)
+        self._targets.trace.note(process.name, f"{'sleeps' if suspended else 'freezes'} for {seconds:.3f} s")
+        self._targets.loop.freeze(process.name)
         await asyncio.sleep(seconds)
-        self._sky.loop.thaw(process.name, lag=seconds if suspended else 0.0)
-        self._sky.trace.note(process.name, "goes on")
+        self._targets.loop.thaw(process.name, lag=seconds if suspended else 0.0)
+        self._targets.trace.note(process.name, "continues")
 
     async def _outage(self) -> None:
-        self._sky.weather.down = True
-        self._sky.trace.note("database", "is down")
+        self._targets.connection_faults.down = True
+        self._targets.trace.note("database", "is down")
         await self._pause(3.0)
-        self._sky.weather.down = False
-        self._sky.trace.note("database", "is back")
+        self._targets.connection_faults.down = False
+        self._targets.trace.note("database", "is back")
 
     async def _jump(self) -> None:
         far = self._random.random() < 0.15  # noqa: PLR2004 - not often
         seconds = self._random.random() * (LONGEST_LEAP if far else LONGEST_JUMP)
-        self._sky.witness.clocks_agree = False
-        self._sky.trace.note("database", f"sets its clock forward by {seconds:.3f} s")
-        self._sky.clock.jump(seconds)
+        self._targets.witness.clocks_agree = False
+        self._targets.trace.note("database", f"sets its clock forward by {seconds:.3f} s")
+        self._targets.clock.jump(seconds)
 
     async def _jump_back(self) -> None:
-        """Leases and timers only last longer then: what rests on them holds all the same."""
+        """Leases and timers only last longer, so `clocks_agree` stays true."""
         far = self._random.random() < 0.15  # noqa: PLR2004 - not often
         seconds = self._random.random() * (LONGEST_LEAP if far else LONGEST_JUMP)
-        self._sky.trace.note("database", f"sets its clock back by {seconds:.3f} s")
-        self._sky.clock.jump(-seconds)
+        self._targets.trace.note("database", f"sets its clock back by {seconds:.3f} s")
+        self._targets.clock.jump(-seconds)
 
     async def _receiver(self) -> None:
-        if self._sky.moods:
-            mood = self._random.choice(self._sky.moods)
-            mood.down = True
+        if self._targets.receiver_faults:
+            faulty = self._random.choice(self._targets.receiver_faults)
+            faulty.down = True
             await self._pause(4.0)
-            mood.down = False
+            faulty.down = False
 
 
 class Site(Protocol):
-    """Where versions are deployed."""
+    """The parts of a world to which versions are deployed."""
 
     scenario: Scenario
     loop: Loop
@@ -203,50 +203,50 @@ class Site(Protocol):
     forgetful: set[int]
 
     def crash(self, number: int) -> None:
-        """A process is gone from one moment to the next."""
+        """Kill a process."""
 
     async def begin(self, number: int) -> None:
-        """A process begins where none is, with the versions that are deployed there."""
+        """Start a process if none runs, with the versions that are deployed to it."""
 
     async def shut(self, number: int) -> None:
-        """A process ends in good order."""
+        """Shut a process down."""
 
     def violated(self, what: str) -> None:
-        """A guarantee does not hold."""
+        """Report that a guarantee does not hold."""
 
 
 class Deploy:
-    """Some come in bad order: living instances are upgraded before all processes know how.
+    """Deploys new versions, in some runs in a bad order: upgrades before all processes have the new version.
 
-    Some processes forget the old versions while instances live by them; the first never does.
+    Some processes drop the old versions while live instances still use them; the first never does.
     """
 
     def __init__(self, site: Site, random: Random) -> None:
         self._site, self._random = site, random
         self._finishes = False
         self._keeps_all = -1
-        self._hasty = random.random() < 0.3  # noqa: PLR2004 - three in ten
-        self._wavers = random.random() < 0.5  # noqa: PLR2004 - every other one
-        self._resolute = random.random() < 0.7  # noqa: PLR2004 - seven in ten
+        self._upgrades_early = random.random() < 0.3  # noqa: PLR2004 - three in ten
+        self._undoes = random.random() < 0.5  # noqa: PLR2004 - every other one
+        self._upgrades_again = random.random() < 0.7  # noqa: PLR2004 - seven in ten
 
     async def go(self, seconds: float) -> None:
-        """Deploy everywhere at some time, and bring what lives along."""
+        """Deploy to all processes at a random time, and upgrade live instances."""
         await self._pause(seconds)
         numbers = [*self._site.processes]
         self._random.shuffle(numbers)
         self._keeps_all = numbers[0]
         await self._replace(numbers[0])
-        if not self._hasty:
+        if not self._upgrades_early:
             await self._replace(*numbers[1:])
         await self._upgrade_all()
-        if self._wavers:
+        if self._undoes:
             await self._pause(0.1)
             await self._each(undo, tries=2)
-        await self._replace(*numbers[1:] if self._hasty else ())
+        await self._replace(*numbers[1:] if self._upgrades_early else ())
 
     async def finish(self) -> None:
-        """When nothing stands in the way any more, all that can be upgraded are."""
-        if self._wavers and not self._resolute:
+        """Without faults, upgrade all instances that can be upgraded."""
+        if self._undoes and not self._upgrades_again:
             return
         self._finishes = True
         for name, to in self._site.scenario.newest.items():
@@ -257,7 +257,7 @@ class Deploy:
                 return
             able = [kind for kind in ("same", "mapped") if kind in left.fitness]
             if able or (report.failed and not left.fitness):
-                self._site.violated(f"the upgrade of {name} was left undone: {report}, {left.fitness}")
+                self._site.violated(f"the upgrade of {name} is incomplete: {report}, {left.fitness}")
 
     async def _replace(self, *numbers: int) -> None:
         for number in numbers:
@@ -269,7 +269,7 @@ class Deploy:
             else:
                 await self._site.shut(number)
             alone = " alone" if number in self._site.forgetful else ""
-            self._site.trace.note("deploy", f"process {number} knows the new version{alone} from now on")
+            self._site.trace.note("deploy", f"process {number} has the new version{alone} from now on")
             await self._site.begin(number)
             await self._pause(1.0)
 
@@ -282,7 +282,7 @@ class Deploy:
             await self._run(run, name, to, tries)
 
     async def _run(self, run: Run, name: str, to: int, tries: int) -> Any:
-        """Run something in a process that knows the new version; what is interrupted is run again."""
+        """Run a call in a process that has the new version, and again after an interruption."""
         what = f"{getattr(run, '__name__', run)} {name} to {to}"
         for _ in range(tries):
             try:
@@ -299,15 +299,15 @@ class Deploy:
         able = [(number, self._site.processes[number]) for number in sorted(self._site.deployed)]
         alive = [(number, process) for number, process in able if process is not None]
         if not alive:
-            raise ConnectionError("nobody is there")
+            raise ConnectionError("no process runs")
         number, process = self._random.choice(alive)
         if not self._finishes and self._random.random() < 0.4:  # noqa: PLR2004 - four in ten
             kill = partial(self._kill, number, process)
-            self._site.loop.doom(process.name, self._random.randint(1, MOST_STEPS_OF_UPGRADE), kill)
+            self._site.loop.kill_after(process.name, self._random.randint(1, MOST_STEPS_OF_UPGRADE), kill)
         try:
             return await process.serve(call)
         finally:
-            self._site.loop.spare(process.name)
+            self._site.loop.cancel_kill(process.name)
             await self._site.begin(number)
 
     def _kill(self, number: int, process: Process) -> None:

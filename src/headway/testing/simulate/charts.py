@@ -1,4 +1,4 @@
-"""The charts of the simulator: short lifecycles that use a bit of everything, and later versions of two."""
+"""The charts of the simulator: short lifecycles that use most features, and later versions of two."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ MINE = Fact(name="mine", kind="instances", key=":{user}")
 MOST = 6
 QUICK = Retry(times=3, on=("flaky", "lost", "timeout"), base="300ms", factor=2)
 WEIGH = count("errors", "weight - 1")
-"""What is too heavy is an error, until it is packed; what has no weight cannot even begin."""
+"""A heavy parcel counts as errors until it is packed; one without weight cannot be created."""
 MEND = count("errors", "0 - counters.errors")
 
 
 def few_enough(view: View) -> bool | No:
-    """Nobody has more errands than a few."""
-    return view.facts["mine"] <= MOST or No(f"{view.facts['mine']} are too many")
+    """Each person may have only a few errands."""
+    return view.facts["mine"] <= MOST or No(f"{view.facts['mine']} errands are too many")
 
 
 class Errand(Statechart, owner="{user}", cancel="stop", facts=(MINE,)):
-    """Is asked for, approved, done by a worker that may fail, and rests in between."""
+    """An errand: requested, approved, done by a worker that may fail, with waits in between."""
 
     asked = State(
         initial=True, ask=Ask("clerk", deadline="6s", remind="2s", escalate={"chief": "4s"}, shows="user")
@@ -84,7 +84,7 @@ class Parcel(Statechart, cancel="stop"):
 
 
 def two_parcels(_view: View) -> list[dict[str, object]]:
-    """What an order begins with."""
+    """The context of a new order."""
     return [{"weight": 1}, {"weight": 2}]
 
 
@@ -97,12 +97,12 @@ def is_packed_anew(view: View) -> bool:
 
 
 def protest(_view: View) -> None:
-    """Do not take it."""
+    """Refuse."""
     raise ValueError("not like this")
 
 
 class Consignment(Statechart, name="Order", cancel="stop", max_depth=3, max_children=5, children="together"):
-    """Waits for its parcels, which it tells to hurry, while somebody checks the address beside it."""
+    """An order that waits for its parcels and hurries them, while somebody checks the address in parallel."""
 
     gathering = State(initial=True, entry=spawn("Parcel", make=two_parcels))
     shipping = State()
@@ -132,11 +132,11 @@ class Consignment(Statechart, name="Order", cancel="stop", max_depth=3, max_chil
 
 
 CHARTS = (Errand, Consignment, Parcel)
-"""What lives from the beginning when nothing else is given; instances of the last are made by others only."""
+"""The charts of a world without other charts; instances of the last are only spawned by others."""
 
 
 def noted(old: Snapshot) -> Mapping[str, Any]:
-    """What was only known when somebody had noted something."""
+    """A value for contexts of the first version, where it may be missing."""
     return {"noted": bool(old.context.get("noted"))}
 
 
@@ -151,7 +151,7 @@ CHANGES = Upgrade(
 class NewerErrand(
     Statechart, name="Errand", version=2, owner="{user}", cancel="stop", facts=(MINE,), upgrades={1: CHANGES}
 ):
-    """Has more time to be approved, by more people, and rests longer under another name."""
+    """The errand with a longer deadline, more approvers, and a longer wait in a renamed state."""
 
     asked = State(
         initial=True,
@@ -200,7 +200,7 @@ class NewerErrand(
 class NewerParcel(
     Statechart, name="Parcel", version=2, cancel="stop", upgrades={1: Upgrade(states={"waiting": "ready"})}
 ):
-    """Is ready under another name, of which its order hears, and for a shorter while."""
+    """The parcel with a renamed ready state, which its order is told of, and a shorter wait there."""
 
     packing = State(
         initial=True,
@@ -222,7 +222,7 @@ class NewerParcel(
 
 
 class Favour(Statechart, owner="{user}", read_by="clerk", cancel="stop"):
-    """Is agreed to by its owner, done with the help of somebody whom a clerk names, and seen by few."""
+    """A favour: approved by its owner, done with a helper whom a clerk names, readable by few."""
 
     asked = State(
         initial=True,
@@ -253,7 +253,7 @@ class NewerFavour(
     cancel="stop",
     upgrades={1: Upgrade(states={"agreed": "granted"}, renames={"agree": "grant"})},
 ):
-    """Asks the helper too, and its creator may remark."""
+    """The favour that also asks the helper, and on which its creator may comment."""
 
     asked = State(
         initial=True,
@@ -276,6 +276,6 @@ class NewerFavour(
 
 
 OWNED = (Favour, NewerFavour)
-"""What belongs to somebody: for worlds in which end users try what is not theirs."""
+"""Charts with owners, for worlds in which end users try to reach instances of others."""
 NEWER = (NewerErrand, NewerParcel)
-"""What comes while instances of the first version live."""
+"""Versions that are deployed while instances of the first version are live."""

@@ -41,7 +41,7 @@ Serve = Callable[[Callable[[Engine], Any]], Any]
 
 
 def sample(schema: dict[str, Any], random: Random) -> Any:
-    """A value that a schema allows, or one that it nearly does."""
+    """A random value that a schema allows, or nearly allows."""
     return _sample(schema, random, schema.get("$defs", {}), 0)
 
 
@@ -99,7 +99,7 @@ MAKERS: dict[str, Callable[[dict[str, Any], Random, dict[str, Any], int], Any]] 
 
 
 class ClientChoices:
-    """What a client could do with instances of a chart."""
+    """The calls that a client can make for instances of a chart."""
 
     def __init__(self, chart: Chart, payloads: Mapping[str, Make], context: Make | None) -> None:
         self.chart = chart
@@ -114,14 +114,14 @@ class ClientChoices:
         self._possible: dict[tuple[Any, ...], list[Event]] = {}
 
     def context(self, random: Random) -> Any:
-        """What an instance begins with."""
+        """The context of a new instance."""
         if self._context is not None:
             return self._context(random)
         kind = self.chart.context_type
         return {"user": random.choice(USERS)} if kind is None else sample(kind.schema(), random)
 
     def event(self, snapshot: Snapshot, random: Random, now: Any) -> Event | None:
-        """Something that could go through, or could not."""
+        """An event that may be accepted or refused."""
         if snapshot.asks and random.random() < 0.2:  # noqa: PLR2004 - one in five
             return _as_sent(self._about_ask(snapshot, random))
         possible = self._sent(snapshot, now) if random.random() < 0.8 else []  # noqa: PLR2004 - four in five
@@ -134,7 +134,7 @@ class ClientChoices:
         return _as_sent(replace(event, data=self._data(snapshot, event, random)))
 
     def tried(self, snapshot: Snapshot, random: Random, by: Actor) -> Event:
-        """Something that somebody tries who may well have no right to."""
+        """An event that the actor may have no right to send."""
         asks = [ask.id for ask in snapshot.asks.values()]
         tries = [Event(name, by=by) for name in self._events]
         for ask in asks:
@@ -156,7 +156,7 @@ class ClientChoices:
         return self._one_of(self._roles, random)
 
     def _one_of(self, roles: Sequence[str], random: Random) -> Actor:
-        """Somebody with one of the roles; of those who must first send an event there may be nobody."""
+        """An actor with one of the roles; None if it must be a sender of an event that was not sent yet."""
         return random.choice(self._people.of(random.choice(roles or ("",))) or self._people.of(""))
 
     def _about_ask(self, snapshot: Snapshot, random: Random) -> Event:
@@ -188,14 +188,14 @@ class ClientChoices:
 
 
 def _as_sent(event: Event) -> Event:
-    """An event without roles that stand for people: whom a chart names is the engine's to find out."""
+    """An event whose sender has no roles that stand for people: the engine must resolve those."""
     return replace(
         event, by=replace(event.by, roles=frozenset(each for each in event.by.roles if not is_person(each)))
     )
 
 
 class SimulatedClient:
-    """Does one thing after the other, each with a request id when it must not happen twice."""
+    """Makes calls one after the other, with a request id when a call must not take effect twice."""
 
     def __init__(self, name: str, serve: Serve, random: Random, trace: Trace) -> None:
         self.name = name
@@ -211,7 +211,7 @@ class SimulatedClient:
     async def create(
         self, key: Key, chart: str, context: Any, request_id: str | None, *, by: Actor = SYSTEM
     ) -> Answer | None:
-        """Create an instance, for sure when there is a request id."""
+        """Create an instance; with a request id, repeat until there is an answer."""
 
         async def call(engine: Engine) -> Answer:
             return await engine.create(*key, chart, context=context, by=by, request_id=request_id)
@@ -221,7 +221,7 @@ class SimulatedClient:
     async def send(
         self, key: Key, event: Event, request_id: str | None, expected_seq: int | None
     ) -> Answer | None:
-        """Send an event, for sure when there is a request id."""
+        """Send an event; with a request id, repeat until there is an answer."""
 
         async def call(engine: Engine) -> Answer:
             return await engine.send(*key, event, request_id=request_id, expected_seq=expected_seq)
@@ -237,7 +237,7 @@ class SimulatedClient:
         return await self._insist(call, f"cancel {key[1]}", request_id)
 
     async def read(self, key: Key, by: Actor, ownership: Ownership, lines: Sequence[HistoryRow]) -> None:
-        """Read an instance and an inbox, as somebody who may see only some of them."""
+        """Read an instance and an inbox as an actor who may see only some of them."""
 
         async def call(engine: Engine) -> Any:
             row = await engine.row(*key)
@@ -280,5 +280,5 @@ def _short(answer: Any) -> str:
 
 
 def names(chart: str, count: int) -> Sequence[Key]:
-    """Instances that several clients know of."""
+    """Ids of instances that all clients use."""
     return [(TENANTS[n % len(TENANTS)], f"{chart.lower()}{n}") for n in range(count)]

@@ -17,14 +17,14 @@ from headway.testing.simulate.loop import PROCESS, Loop
 
 T = TypeVar("T")
 Answered = Callable[[Any, Exception | None], None]
-"""Is told what a call has led to, or why nothing is known of it."""
+"""Called with the result of a store call, or with its error."""
 BEGINNING = datetime(2026, 1, 1, 9, tzinfo=UTC)
 NEAR = 0.002
 FAR = 2.0
 
 
 class DatabaseClock:
-    """The database's time: that of the loop, and what it was set forward or back by."""
+    """The database's clock: the loop's time, plus all jumps."""
 
     def __init__(self, loop: Loop) -> None:
         self._loop = loop
@@ -35,12 +35,12 @@ class DatabaseClock:
         return BEGINNING + timedelta(seconds=self._loop.now + self._ahead)
 
     def jump(self, seconds: float) -> None:
-        """Be ahead by so much more from now on, or by less."""
+        """Set the clock forward, or back if `seconds` is negative."""
         self._ahead += seconds
 
 
-class Weather:
-    """How well calls reach the database at the moment: each number is a probability."""
+class ConnectionFaults:
+    """Faults of the connection to the database; each number is a probability."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -50,33 +50,35 @@ class Weather:
         self.hints_lost = 0.0
         self.down = False
 
-    def calm(self) -> None:
-        """All is well from now on."""
+    def stop(self) -> None:
+        """No more faults from now on."""
         self.fails = self.slow = self.starts_over = self.hints_lost = 0.0
         self.down = False
 
     def travel(self) -> float:
-        """How long a call is on its way."""
+        """Seconds that a call takes to arrive."""
         if self.slow and self.random.random() < self.slow:
             return self.random.random() * FAR
         return self.random.random() * NEAR
 
     def happens(self, probability: float) -> bool:
-        """Whether something of a probability happens now."""
+        """A random choice: true with the given probability."""
         return bool(probability) and self.random.random() < probability
 
 
 class UnreliableStore(MemoryStore):
     """A process's connection: calls take time, and fail before or after they had their effect.
 
-    What is on its way when the process ends may arrive all the same.
+    A call that was sent before the process ended may still arrive.
     """
 
     lanes = 2
 
-    def __init__(self, tables: Tables, clock: DatabaseClock, loop: Loop, weather: Weather) -> None:
+    def __init__(
+        self, tables: Tables, clock: DatabaseClock, loop: Loop, connection_faults: ConnectionFaults
+    ) -> None:
         super().__init__(tables, clock)
-        self._loop, self._weather = loop, weather
+        self._loop, self._connection_faults = loop, connection_faults
 
     async def call(self, job: Job[T], *, writes: bool = False) -> T:
         """Send a call and wait for its answer; raises StoreUnavailableError when none comes."""
@@ -88,31 +90,35 @@ class UnreliableStore(MemoryStore):
     def _depart(self, job: Job[Any], answered: Answered, *, writes: bool) -> None:
         if not self._opened:
             raise StoreUnavailableError(STORE_NOT_OPEN)
-        weather = self._weather
-        fate = weather.random.choice(("before", "after")) if weather.happens(weather.fails) else ""
-        self._loop.call_outside(weather.travel(), self._arrive, job, answered, (fate, writes))
+        connection_faults = self._connection_faults
+        failure = (
+            connection_faults.random.choice(("before", "after"))
+            if connection_faults.happens(connection_faults.fails)
+            else ""
+        )
+        self._loop.call_outside(connection_faults.travel(), self._arrive, job, answered, (failure, writes))
 
     def _arrive(self, job: Job[Any], answered: Answered, way: tuple[str, bool]) -> None:
-        fate, writes = way
+        failure, writes = way
         result: Any = None
         error: Exception | None = None
-        if fate == "before" or self._weather.down:
-            error = StoreUnavailableError("the connection was lost", maybe_committed=writes and bool(fate))
+        if failure == "before" or self._connection_faults.down:
+            error = StoreUnavailableError("the connection was lost", maybe_committed=writes and bool(failure))
         else:
             try:
                 result = job(self.tables, self._clock.now())
             except Exception as raised:  # noqa: BLE001 - it belongs to the caller
                 error = raised
-            if fate == "after" and error is None:
+            if failure == "after" and error is None:
                 error = StoreUnavailableError("the connection was lost", maybe_committed=writes)
-        if self._weather.slow:
-            self._loop.call_outside(self._weather.travel(), answered, result, error)
+        if self._connection_faults.slow:
+            self._loop.call_outside(self._connection_faults.travel(), answered, result, error)
         else:
             answered(result, error)
 
     async def now(self) -> datetime:
-        """The database's time, at once: it is asked for so often that all else would be rare."""
-        if self._weather.down:
+        """The database's time, without delay: services read it so often that delays would dominate a run."""
+        if self._connection_faults.down:
             raise StoreUnavailableError("the connection was lost")
         return self._clock.now()
 
@@ -121,48 +127,48 @@ class UnreliableStore(MemoryStore):
         await self.call(partial(self._commit, unit), writes=True)
 
     def submit(self, unit: Unit, done: Done) -> None:
-        """Begin to run a unit; nobody is told how it ended when the process is gone by then."""
+        """Start a unit; `done` is not called if the process has ended by then."""
         loop, process = self._loop, PROCESS.get()
 
-        def told(_result: object, error: Exception | None) -> None:
+        def answered(_result: object, error: Exception | None) -> None:
             loop.call_in(process, 0.0, done, error)
 
         try:
-            self._depart(partial(self._commit, unit), told, writes=True)
+            self._depart(partial(self._commit, unit), answered, writes=True)
         except StoreUnavailableError as error:
-            told(None, error)
+            answered(None, error)
 
     def _commit(self, unit: Unit, tables: Tables, now: datetime) -> None:
-        weather = self._weather
-        if weather.happens(weather.starts_over):
+        connection_faults = self._connection_faults
+        if connection_faults.happens(connection_faults.starts_over):
             decide(tables, unit, now, self.commands)
-        if weather.happens(weather.fails):
+        if connection_faults.happens(connection_faults.fails):
             decide(tables, unit, now, self.commands)
             raise StoreUnavailableError("the commit was lost", maybe_committed=True)
         run_unit(tables, unit, now, self.commands)
 
     async def listen(self, heard: Callable[[str], None]) -> None:
-        """Call back in the process that listens; hints are lost, and repeated."""
+        """Call back in the listening process; notifications may be lost or repeated."""
         process = PROCESS.get()
-        weather, loop = self._weather, self._loop
+        connection_faults, loop = self._connection_faults, self._loop
 
         def hear(topic: str) -> None:
-            while not weather.happens(weather.hints_lost):
-                loop.call_in(process, weather.travel(), heard, topic)
-                if not weather.happens(weather.hints_lost):
+            while not connection_faults.happens(connection_faults.hints_lost):
+                loop.call_in(process, connection_faults.travel(), heard, topic)
+                if not connection_faults.happens(connection_faults.hints_lost):
                     break
 
         self._listener = hear
         self.tables.listeners.append(hear)
 
     async def announce(self, topics: Collection[str]) -> None:
-        """Tell the other processes; sometimes the way there is blocked."""
-        if self._weather.down:
+        """Notify the other processes; raises StoreUnavailableError while the database is down."""
+        if self._connection_faults.down:
             raise StoreUnavailableError("the connection was lost")
         await super().announce(topics)
 
     def cut(self) -> None:
-        """The process is gone: nobody listens any more."""
+        """Close the connection and its listener, because the process has ended."""
         self._opened = False
         if self._listener is not None:
             self.tables.listeners.remove(self._listener)

@@ -1,4 +1,4 @@
-"""Duties: who had to be someone else than another was so, by the history alone."""
+"""Checks duties: `distinct_from` was kept, by the history alone."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from headway.statechart.snapshot import Snapshot
 from headway.statechart.step.duties import needs_votes
 from headway.statechart.tree import comes_from_engine
 from headway.store.rows import HistoryRow
-from headway.testing.simulate.acts import Charts, active, arcs_from
-from headway.testing.simulate.passages import rule_of
+from headway.testing.simulate.effects import Charts, active, arcs_from
+from headway.testing.simulate.upgrades import rule_of
 
 HOLDING = frozenset({"ask.claim", "ask.delegate"})
 
 
 class Duties:
-    """Compares who does something with who did something else, in whichever version that was."""
+    """Compares the senders of transitions that must be distinct, across chart versions."""
 
     def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
         self._charts, self._violated = charts, violated
 
     def check(self, after: Snapshot, history: Sequence[HistoryRow], last: int) -> None:
-        """An instance stands after a history of which so many lines are new."""
+        """Check an instance after a history whose last `last` lines are new."""
         for place in range(len(history) - last, len(history)):
             self._is_distinct(after.chart, history[:place], history[place])
             self._may_hold(after.chart, history[:place], history[place])
@@ -35,7 +35,7 @@ class Duties:
             did = {line.actor for line in history if self._did(line, chart, other)}
             if unknown := did.difference(after.acted.get(other, ())):
                 self._violated(
-                    f"{after.instance} does not know that {', '.join(sorted(unknown))} did {other}"
+                    f"{after.instance} has not recorded that {', '.join(sorted(unknown))} sent {other}"
                 )
 
     def _is_distinct(self, name: str, earlier: Sequence[HistoryRow], line: HistoryRow) -> None:
@@ -45,10 +45,10 @@ class Duties:
         for transition in line.transition.split(", "):
             for other in _duties(chart).get(transition, ()):
                 if any(each.actor == line.actor and self._did(each, chart, other) for each in earlier):
-                    self._violated(f"{line.actor} did {other} and {transition} of {line.instance}")
+                    self._violated(f"{line.actor} sent both {other} and {transition} of {line.instance}")
 
     def _may_hold(self, name: str, earlier: Sequence[HistoryRow], line: HistoryRow) -> None:
-        """Whoever claims or delegates a question could answer it, and so could who it is delegated to."""
+        """An actor who claims or delegates an ask may answer it, and so may the delegate."""
         if line.transition not in HOLDING:
             return
         chart = self._charts[name, line.version]
@@ -66,16 +66,14 @@ class Duties:
                 )
             ]
             if not open_to:
-                self._violated(
-                    f"{who} can answer nothing in {line.before}: {line.transition} by {line.actor}"
-                )
+                self._violated(f"{who} has no answer in {line.before}: {line.transition} by {line.actor}")
 
     def _did(self, line: HistoryRow, chart: Chart, transition: str) -> bool:
-        """Whether a line is one of a transition that a chart names, under the name it has there."""
+        """Whether a line is of a transition of the chart, which may have had another name then."""
         renames = rule_of(chart, line.version).renames if line.version != chart.version else {}
         if transition not in {renames.get(each, each) for each in line.transition.split(", ")}:
             return False
-        # A vote that has decided nothing binds nobody.
+        # A vote that did not decide does not count for `distinct_from`.
         then = self._charts[chart.name, line.version]
         arcs = arcs_from(then, line.before).get(line.transition, [])
         return line.before != line.after or not any(map(needs_votes, arcs))
@@ -83,7 +81,7 @@ class Duties:
 
 @lru_cache(256)
 def _answers(chart: Chart, before: str) -> tuple[Transition, ...]:
-    """The rows by which people can answer a question of these states."""
+    """The rows by which people can answer an ask of these states."""
     places = active(chart, before)
     asked = {
         role for state in chart.model.states if state.id in places and state.ask for role in state.ask.roles
@@ -98,7 +96,7 @@ def _answers(chart: Chart, before: str) -> tuple[Transition, ...]:
 
 @lru_cache(64)
 def _duties(chart: Chart) -> dict[str, list[str]]:
-    """Whom the senders of each transition must not be, whichever way it is taken."""
+    """For each transition the transitions whose senders must be others, in all its rows."""
     found: dict[str, list[str]] = {}
     for row in chart.model.transitions:
         before = found.get(row.name, row.distinct_from)

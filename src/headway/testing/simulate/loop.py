@@ -1,4 +1,4 @@
-"""An event loop for several processes in one: its time is virtual, and a seed decides who goes next.
+"""An event loop for several simulated processes: time is virtual, and a seed decides which one runs next.
 
 What a process has put in its queue runs in that order, as asyncio promises; which process goes next is
 random. Time stands still while anything can run, and then jumps to the next timer.
@@ -19,20 +19,20 @@ from typing import Any, TypeVar
 
 T = TypeVar("T")
 OUTSIDE = ""
-"""Everything that is no process of ours: the database, receivers, clients, fate."""
+"""The name of everything outside the simulated processes: database, receivers, clients, faults."""
 PROCESS: ContextVar[str] = ContextVar("process", default=OUTSIDE)
 STEP = 2e-6
-"""Code takes time too: so many seconds a step."""
+"""Virtual seconds that one step of code takes."""
 MOST_STEPS = 1_000_000
 MOST_CLOSINGS = 5
 
 
 class StandstillError(Exception):
-    """Nothing will ever happen again."""
+    """Nothing is left to run, and the awaited result is missing."""
 
 
 class Handle:
-    """A callback that waits for its turn, in the process that asked for it."""
+    """A scheduled callback, and the process that scheduled it."""
 
     __slots__ = ("args", "callback", "context", "gone", "process", "time")
 
@@ -44,7 +44,7 @@ class Handle:
         self.gone = False
 
     def cancel(self) -> None:
-        """Do not call; it stays where it is until its time."""
+        """Do not call it; it stays in its queue until its time."""
         self.gone = True
 
     def cancelled(self) -> bool:
@@ -57,14 +57,14 @@ class Handle:
 
 
 def context_of(process: str) -> Context:
-    """A context in which everything belongs to a process."""
+    """A context whose tasks and callbacks belong to a process."""
     context = Context()
     context.run(PROCESS.set, process)
     return context
 
 
 class Loop(asyncio.AbstractEventLoop):
-    """Runs callbacks one at a time; never asks the machine for its time, and never waits."""
+    """Runs callbacks one at a time; never reads the machine's clock, and never waits."""
 
     def __init__(self, random: Random) -> None:
         self.now = 0.0
@@ -78,50 +78,50 @@ class Loop(asyncio.AbstractEventLoop):
         self._gone: set[str] = set()
         self._frozen: set[str] = set()
         self._lags: dict[str, float] = {}
-        self._doomed: dict[str, tuple[int, Callable[[], None]]] = {}
+        self._kills: dict[str, tuple[int, Callable[[], None]]] = {}
         self._tasks: list[asyncio.Task[Any]] = []
         self._outside = context_of(OUTSIDE)
         self._closed = False
 
-    # What the simulation decides.
+    # Control of processes by the simulation.
 
     def end(self, process: str) -> None:
-        """A process is no more: whatever it was about to do is not done."""
+        """End a process: its scheduled callbacks do not run."""
         self._gone.add(process)
         self._queues.pop(process, None)
-        self._doomed.pop(process, None)
+        self._kills.pop(process, None)
         self._frozen.discard(process)
         self._sort_out(process)
 
-    def doom(self, process: str, steps: int, then: Callable[[], None]) -> None:
-        """Call back when a process has taken so many more steps."""
-        self._doomed[process] = (steps, then)
+    def kill_after(self, process: str, steps: int, then: Callable[[], None]) -> None:
+        """Call `then` when a process has taken `steps` more steps."""
+        self._kills[process] = (steps, then)
 
-    def spare(self, process: str) -> None:
-        """A process is not doomed any more."""
-        self._doomed.pop(process, None)
+    def cancel_kill(self, process: str) -> None:
+        """Undo `kill_after`."""
+        self._kills.pop(process, None)
 
     def freeze(self, process: str) -> None:
-        """A process takes no step until it is thawed."""
+        """Pause a process: it takes no step until `thaw`."""
         self._frozen.add(process)
         self._sort_out(process)
 
     def thaw(self, process: str, *, lag: float = 0.0) -> None:
-        """A process goes on; its own clock may have stood still meanwhile."""
+        """Continue a process; with `lag` its own clock has stood still meanwhile."""
         self._frozen.discard(process)
         self._lags[process] = self._lags.get(process, 0.0) + lag
         self._sort_out(process)
 
     def call_outside(self, delay: float, callback: Callable[..., object], *args: object) -> None:
-        """Call back after a while, at that very moment, whatever becomes of the process that asks for it."""
+        """Call back after a delay, even if the calling process has ended by then."""
         self._set(self.now + delay, Handle(callback, args, self._outside))
 
     def call_in(self, process: str, delay: float, callback: Callable[..., object], *args: object) -> None:
-        """Let a process call something after a while, if it is still there."""
+        """Call back in a process after a delay, if it still exists."""
         self._set(self.now + delay, Handle(callback, args, context_of(process)))
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run until something is done; raises StandstillError when nothing can happen before that."""
+        """Run a coroutine to its end; raises StandstillError if nothing is left to run before that."""
         task = self.create_task(main, context=context_of(OUTSIDE))
         before = events._get_running_loop()  # noqa: SLF001 - a loop in a test that has one itself
         events._set_running_loop(self)  # noqa: SLF001 - see above
@@ -149,27 +149,25 @@ class Loop(asyncio.AbstractEventLoop):
             runnable.remove(process)
         if not handle.gone:
             self._call(handle)
-            if process in self._doomed:
+            if process in self._kills:
                 self._count_down(process)
 
     def _call(self, handle: Handle) -> None:
         try:
             handle.context.run(handle.callback, *handle.args)
-        except Exception as error:  # noqa: BLE001 - no code of a process has caught it
+        except Exception as error:  # noqa: BLE001 - an exception that a callback did not catch
             self.failures.append(f"{handle.callback!r} failed: {error!r}")
         self.now += STEP
         self._steps += 1
         if self._steps > MOST_STEPS:
-            raise StandstillError(
-                f"{handle.process} goes round in circles: {MOST_STEPS:,} steps were not enough"
-            )
+            raise StandstillError(f"{handle.process} does not end: it has taken {MOST_STEPS:,} steps")
 
     def _count_down(self, process: str) -> None:
-        steps, then = self._doomed.pop(process)
+        steps, then = self._kills.pop(process)
         if steps <= 1:
             self._outside.run(then)
         else:
-            self._doomed[process] = (steps - 1, then)
+            self._kills[process] = (steps - 1, then)
 
     def _due(self, handle: Handle) -> None:
         if handle.context is self._outside:
@@ -197,10 +195,10 @@ class Loop(asyncio.AbstractEventLoop):
     def _set(self, at: float, handle: Handle) -> None:
         heappush(self._timers, (at, self._random.random(), next(self._numbers), handle))
 
-    # What asyncio needs of a loop.
+    # The interface of asyncio event loops.
 
     def time(self) -> float:
-        """The time by the clock of the process that asks."""
+        """The time by the clock of the calling process."""
         if not self._lags:
             return self.now
         return self.now - self._lags.get(PROCESS.get(), 0.0)
@@ -208,7 +206,7 @@ class Loop(asyncio.AbstractEventLoop):
     def call_soon(  # type: ignore[override]  # typeshed types the arguments by a variadic of its own
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        """Run after what the process has in its queue."""
+        """Run after the callbacks that the process has queued."""
         handle = Handle(callback, args, copy_context() if context is None else context)
         self._put(handle)
         return handle
@@ -218,7 +216,7 @@ class Loop(asyncio.AbstractEventLoop):
     def call_later(  # type: ignore[override]  # see `call_soon`
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> Handle:
-        """Run after so many seconds."""
+        """Run after `delay` seconds."""
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     def call_at(  # type: ignore[override]  # see `call_soon`
@@ -236,33 +234,33 @@ class Loop(asyncio.AbstractEventLoop):
     def create_task(  # type: ignore[override]  # see `call_soon`
         self, coro: Coroutine[Any, Any, T], *, name: str | None = None, context: Context | None = None
     ) -> asyncio.Task[T]:
-        """A task of this loop; it is kept, for what vanishes with its process must not end in good order."""
+        """A task of this loop. It is kept: a task of a killed process must not be closed before the end."""
         task: asyncio.Task[T] = asyncio.Task(coro, loop=self, name=name, context=context)
         self._tasks.append(task)
         return task
 
     def get_debug(self) -> bool:
-        """Never."""
+        """Always false."""
         return False
 
     def is_running(self) -> bool:
-        """As long as it is not closed."""
+        """True until the loop is closed."""
         return not self._closed
 
     def is_closed(self) -> bool:
-        """Whether everything was let go of."""
+        """Whether `close` was called."""
         return self._closed
 
     def call_exception_handler(self, context: dict[str, Any]) -> None:
-        """What a task has failed with belongs to who waits for it."""
+        """Do nothing: a task's error is raised to the code that awaits it."""
 
     def close(self) -> None:
-        """Let go of all that has not ended."""
+        """End all tasks that have not ended."""
         self._closed = True
         before = events._get_running_loop()  # noqa: SLF001 - see `run`
-        events._set_running_loop(self)  # noqa: SLF001 - what ends may ask for its loop
+        events._set_running_loop(self)  # noqa: SLF001 - closing tasks may ask for their loop
         try:
-            for task in self._tasks:  # those too that are made while others end
+            for task in self._tasks:  # includes tasks that are made while others end
                 task._log_destroy_pending = False  # type: ignore[attr-defined]  # noqa: SLF001 - it is meant to be
                 if not task.done():
                     _close(task.get_coro())
@@ -274,17 +272,17 @@ class Loop(asyncio.AbstractEventLoop):
 
 
 def new_loop(seed: str | float) -> Loop:
-    """A loop whose every choice is decided by a seed."""
+    """A loop whose choices are all decided by a seed."""
     return Loop(generator(seed))  # type: ignore[abstract]  # sockets, signals and threads are not simulated
 
 
 def generator(seed: str | float) -> Random:
-    """What decides: the same for the same seed."""
-    return Random(seed)  # noqa: S311 - chance, not secrets
+    """A random generator: the same numbers for the same seed."""
+    return Random(seed)  # noqa: S311 - not used for secrets
 
 
 def _close(coroutine: Any) -> None:
-    """End a coroutine where it stands; one that waits while it ends is ended again."""
+    """Close a coroutine; one that awaits while it is closed is closed again."""
     for _ in range(MOST_CLOSINGS):
         with suppress(RuntimeError):
             coroutine.close()

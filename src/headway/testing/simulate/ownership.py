@@ -1,4 +1,4 @@
-"""Ownership: whoever moved, answered, claimed or read was allowed to, by the history and the data alone."""
+"""Checks ownership: every sender and reader was allowed to act, by the history and the data alone."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from headway.statechart.model import ROOT
 from headway.statechart.snapshot import Actor, Snapshot
 from headway.statechart.tree import comes_from_engine
 from headway.store.rows import AskRow, HistoryRow, InstanceRow
-from headway.testing.simulate.acts import Charts, active, arcs_from
+from headway.testing.simulate.effects import Charts, active, arcs_from
 
 HOLDING = frozenset({"ask.claim", "ask.release", "ask.delegate"})
 END_USERS = ("ann", "bob", "mal")
-"""Whoever reaches only their own instances, whatever roles they have."""
+"""Actors who may reach only their own instances, whatever roles they have."""
 
 
 class Ownership:
-    """Finds out whom a chart names without the functions by which the engine does."""
+    """Resolves the people that a chart names with its own code, not with the engine's."""
 
     def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
         self._charts, self._violated = charts, violated
@@ -27,7 +27,7 @@ class Ownership:
     def check(
         self, row: InstanceRow, before: Snapshot | None, history: Sequence[HistoryRow], last: int
     ) -> None:
-        """An instance has come from where it was by so many new lines."""
+        """Check the last `last` lines of an instance's history."""
         for place in range(len(history) - last, len(history)):
             line, earlier = history[place], history[:place]
             chart = self._charts[row.chart, line.version]
@@ -40,7 +40,7 @@ class Ownership:
 
     def _begins(self, row: InstanceRow, line: HistoryRow) -> None:
         if line.actor in END_USERS and row.owner != line.actor:
-            self._violated(f"{line.actor} began {row.id}, which is {row.owner}'s")
+            self._violated(f"{line.actor} created {row.id}, whose owner is {row.owner}")
 
     def _may_move(
         self, row: InstanceRow, before: Snapshot, earlier: Sequence[HistoryRow], line: HistoryRow
@@ -48,7 +48,7 @@ class Ownership:
         chart = self._charts[row.chart, line.version]
         for entries in _ways(chart, before, line):
             if any(not _is_person(each) for each in entries) or not entries:
-                break  # roles are no matter of ownership
+                break  # a role suffices here, ownership is not needed
             if line.actor in _named(entries, row.owner, before, earlier) | _delegates(before):
                 break
         else:
@@ -63,7 +63,7 @@ class Ownership:
         return who in {row.owner} | _named(entries, row.owner, snapshot, history) | _delegates(snapshot)
 
     def was_read(self, row: InstanceRow, history: Sequence[HistoryRow], actor: Actor, *, shown: bool) -> None:
-        """Somebody was shown an instance, or was not."""
+        """Check whether an actor could read an instance."""
         chart, snapshot = self._charts[row.chart, row.version], decode(Snapshot, row.snapshot)
         open_to = chart.model.read_by
         by_role = not actor.own and (not open_to or not actor.roles.isdisjoint(open_to))
@@ -72,7 +72,7 @@ class Ownership:
             self._violated(f"{actor.id} could {'' if shown else 'not '}read {row.id}")
 
     def was_listed(self, rows: Iterable[AskRow], actor: Actor) -> None:
-        """Somebody was shown asks in their inbox."""
+        """Check the asks in an actor's inbox."""
         for row in rows:
             asked = f"@{actor.id}" in row.roles or row.delegated_to == actor.id
             if not asked or not row.answers:
@@ -80,7 +80,7 @@ class Ownership:
 
 
 def _ways(chart: Chart, before: Snapshot, line: HistoryRow) -> Iterator[tuple[str, ...]]:
-    """For whom each row is that a line can be of; for a claim, each question that was open."""
+    """The `by` of each row that a line can belong to; for a claim, of each ask that was open."""
     asked = [ask.roles for ask in before.asks.values()]
     if line.transition in HOLDING:
         yield from asked
@@ -132,6 +132,6 @@ def _names_people(chart: Chart) -> bool:
 
 
 def end_user(name: str, charts: Iterable[Chart]) -> Actor:
-    """Somebody who reaches only their own instances, with every role that there is."""
+    """An actor who may reach only their own instances, with every role of the charts."""
     roles = {entry for chart in charts for entry in _all_entries(chart) if not _is_person(entry)}
     return Actor(name, "person", frozenset(roles) - {"system"}, own=True)

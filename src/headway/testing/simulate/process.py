@@ -29,26 +29,26 @@ from headway.worker.work import Work
 from headway.worker.worker import Worker
 
 Looking = Callable[[Work, Callable[[], None]], Any]
-"""A handler that lets the witness look now and then."""
+"""A handler that calls a function now and then, so that the witness can check its lease."""
 SOLE_LEASE = 3.0
 RELAY_LEASE = "6s"
 REST = 2.5
-"""Services look by themselves only now and then: most looks find nothing, and cost as much as others."""
+"""Seconds between polls of a service without a signal: few, because polls that find nothing cost time too."""
 CAPACITY = 4
 KEPT = Retention(messages="5s")
 KEPT_SHORTLY = Retention(messages="5s", instances="2s")
 
 
-class Fortune:
-    """How well invented handlers do: each number is a probability."""
+class HandlerFaults:
+    """Faults of generated handlers; each number is a probability."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
         self.fails = 0.0
         self.hangs = 0.0
 
-    def calm(self) -> None:
-        """All goes well from now on."""
+    def stop(self) -> None:
+        """No more faults from now on."""
         self.fails = self.hangs = 0.0
 
 
@@ -56,11 +56,11 @@ def watched(
     charts: Iterable[Chart],
     own: Handlers | None,
     *,
-    fortune: Fortune,
+    handler_faults: HandlerFaults,
     witness: Witness,
     time: Callable[[], float],
 ) -> Handlers:
-    """A handler for every name that the charts run, each under watch."""
+    """A handler for every name that the charts run, each observed by the witness."""
     handlers = Handlers()
     given = {handler.name: handler.function for handler in own or ()}
     codes: dict[str, set[str]] = {}
@@ -69,13 +69,13 @@ def watched(
             if node.model.run is not None:
                 codes.setdefault(node.model.run.handler, set()).update(error_codes(chart, node))
     for name in sorted({*codes, *given}):
-        function = _given(given[name]) if name in given else _invented(sorted(codes[name]), fortune)
+        function = _given(given[name]) if name in given else _generated(sorted(codes[name]), handler_faults)
         handlers.add(name, _watched(function, witness, time))
     return handlers
 
 
 def _given(function: Callable[[Work], Any]) -> Looking:
-    """A team's own handler; one that is not async runs at once, for there are no threads."""
+    """A handler of the scenario; one that is not async runs at once, because there are no threads."""
 
     async def given(work: Work, _look: Callable[[], None]) -> Any:
         outcome = function(work)
@@ -98,11 +98,11 @@ def _watched(function: Looking, witness: Witness, time: Callable[[], float]) -> 
     return handle
 
 
-def _invented(codes: list[str], fortune: Fortune) -> Looking:
-    """A handler that does nothing, in several steps and not always well."""
+def _generated(codes: list[str], handler_faults: HandlerFaults) -> Looking:
+    """A handler that does nothing in several steps, reports progress, and may hang or fail."""
 
-    async def invented(work: Work, look: Callable[[], None]) -> Any:
-        random = fortune.random
+    async def generated(work: Work, look: Callable[[], None]) -> Any:
+        random = handler_faults.random
         for step in range(random.randint(0, 3)):
             await asyncio.sleep(random.random() * 0.8)
             chance = random.random()
@@ -111,15 +111,15 @@ def _invented(codes: list[str], fortune: Fortune) -> Looking:
             elif chance < 0.5:  # noqa: PLR2004 - two in ten
                 await work.checkpoint({"step": step})
             look()
-        if random.random() < fortune.hangs:
+        if random.random() < handler_faults.hangs:
             for _ in range(8):
                 await asyncio.sleep(random.random() * 2)
                 look()
-        if random.random() < fortune.fails:
+        if random.random() < handler_faults.fails:
             return _failure(random, codes)
         return None
 
-    return invented
+    return generated
 
 
 def _failure(random: Random, codes: list[str]) -> Any:
@@ -127,12 +127,12 @@ def _failure(random: Random, codes: list[str]) -> Any:
     if chance < 0.2:  # noqa: PLR2004 - two in ten
         return Again(after=random.random())
     if chance < 0.3:  # noqa: PLR2004 - one in ten
-        raise ValueError("what nobody has thought of")
+        raise ValueError("an unexpected error")
     return Fail(random.choice(codes))
 
 
 class Parts(NamedTuple):
-    """What every process is made of."""
+    """The parts that every process has."""
 
     handlers: Handlers
     destinations: Callable[[], list[Destination]]
@@ -144,7 +144,7 @@ class Parts(NamedTuple):
 
 
 class Process(Node):
-    """A node that reaches the database by a link; leases are short, so that losing them takes no time."""
+    """A node on an unreliable store; its leases are short, so that they expire within a run."""
 
     def __init__(self, name: str, link: UnreliableStore, charts: Sequence[Charted], parts: Parts) -> None:
         super().__init__(link, charts, facts=parts.facts, name=name, retention=parts.retention)
@@ -171,11 +171,11 @@ class Process(Node):
         self._callers: dict[asyncio.Future[Any], None] = {}
 
     def spawn(self, call: Callable[[], Any]) -> asyncio.Task[Any]:
-        """Begin something in this process."""
+        """Start a task in this process."""
         return self._loop.create_task(call(), context=context_of(self.name))
 
     async def serve(self, call: Callable[[Engine], Awaitable[Any]]) -> Any:
-        """Have a call served, as a client sees it; raises ConnectionError when the process ends meanwhile."""
+        """Run a call of a client in this process; raises ConnectionError when the process ends meanwhile."""
         heard: asyncio.Future[Any] = self._loop.create_future()
         self._callers[heard] = None
 
@@ -193,7 +193,7 @@ class Process(Node):
             self._callers.pop(heard, None)
 
     def end(self) -> None:
-        """Be no more, from one moment to the next."""
+        """End at once, without shutting down."""
         self._loop.end(self.name)
         self.link.cut()
         for caller in self._callers:

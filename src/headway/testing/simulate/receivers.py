@@ -1,4 +1,4 @@
-"""Where messages go in a simulation: receivers that fail, are slow, are down, or take what they deny."""
+"""Simulated receivers of messages: they fail, are slow or down, or report errors for accepted messages."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ POISON = 0.01
 
 
 class Content(NamedTuple):
-    """All of a message but its id."""
+    """A message without its id."""
 
     tenant: str
     instance: str
@@ -31,7 +31,7 @@ class Content(NamedTuple):
 
 
 def content_of(message: MessageRow | Message) -> Content:
-    """What a message says, committed or delivered."""
+    """The content of a committed or delivered message."""
     data = message.data if isinstance(message, MessageRow) else _text(message.data)
     return Content(
         message.tenant, message.instance, message.kind, message.name, message.at.isoformat(), data or ""
@@ -42,8 +42,8 @@ def _text(data: object) -> str:
     return "" if data is None else encode(data).decode()
 
 
-class Book:
-    """What a destination was given: by id what it said, when it was taken first, and what was denied."""
+class DeliveryLog:
+    """What a destination was given: contents by id, the order of acceptance, and what it denied for good."""
 
     def __init__(self, destination: Destination, violated: Callable[[str], None]) -> None:
         self.name, self.filter = destination.name, destination.filter
@@ -53,23 +53,23 @@ class Book:
         self._violated = violated
 
     def given(self, message: Message) -> None:
-        """A message has come; the same id always says the same."""
+        """Record an attempt; the same id always has the same content."""
         content = content_of(message)
         if self.contents.setdefault(message.id, content) != content:
             self._violated(f"{self.name} got {message.id} with another content")
 
     def took(self, message: Message) -> None:
-        """A message was taken."""
+        """Record that a message was accepted."""
         if message.id not in self.taken:
             self.taken.append(message.id)
 
     def by_content(self, ids: list[str]) -> Iterator[tuple[Content, str]]:
-        """What messages said."""
+        """The contents of messages, with their ids."""
         return ((self.contents[each], each) for each in ids)
 
 
-class Mood:
-    """How receivers feel at the moment: each number is a probability."""
+class ReceiverFaults:
+    """Faults of a receiver; each number is a probability."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -78,67 +78,69 @@ class Mood:
         self.slow = 0.0
         self.down = False
 
-    def calm(self) -> None:
-        """All is well from now on."""
+    def stop(self) -> None:
+        """No more faults from now on."""
         self.fails = self.poison = self.slow = 0.0
         self.down = False
 
 
 class Receiver:
-    """A system outside, as one process reaches it."""
+    """An external system, as one process reaches it."""
 
-    def __init__(self, name: str, mood: Mood, trace: Trace) -> None:
+    def __init__(self, name: str, faults: ReceiverFaults, trace: Trace) -> None:
         self._trace = trace
         self.name = f"receiver:{name}"
         self.filter = MessageFilter(KINDS[name])
         self.policy = POLICY
-        self._mood = mood
-        self.book: Book | None = None
+        self._faults = faults
+        self.delivery_log: DeliveryLog | None = None
 
     async def deliver(self, message: Message) -> None:
-        """Take a message, or do not, or take it and say no."""
-        mood, random = self._mood, self._mood.random
-        await asyncio.sleep(random.random() * (3.0 if random.random() < mood.slow else 0.01))
-        if mood.down:
+        """Accept a message, or fail, or accept it and report an error."""
+        faults, random = self._faults, self._faults.random
+        await asyncio.sleep(random.random() * (3.0 if random.random() < faults.slow else 0.01))
+        if faults.down:
             raise ConnectionError("refused")
-        fate = random.random()
-        if fate < mood.poison:
+        draw = random.random()
+        if draw < faults.poison:
             raise PermanentError("never")
-        if fate < mood.poison + mood.fails:
+        if draw < faults.poison + faults.fails:
             if random.random() < 0.2:  # noqa: PLR2004 - one in five
                 raise BusyError("not now", after=random.random() * 2)
-            if random.random() < 0.3 and self.book is not None:  # noqa: PLR2004 - three in ten
-                self.book.took(message)
+            if random.random() < 0.3 and self.delivery_log is not None:  # noqa: PLR2004 - three in ten
+                self.delivery_log.took(message)
             raise DeliveryError("no")
-        self._trace.note(self.name, f"takes {message.name} of {message.instance} (attempt {message.attempt})")
+        self._trace.note(
+            self.name, f"accepts {message.name} of {message.instance} (attempt {message.attempt})"
+        )
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Nothing to close."""
 
 
 class Recorded:
-    """A destination that keeps a book."""
+    """A destination that keeps a delivery log."""
 
-    def __init__(self, inner: Destination, book: Book) -> None:
+    def __init__(self, inner: Destination, delivery_log: DeliveryLog) -> None:
         self.name, self.filter, self.policy = inner.name, inner.filter, inner.policy
-        self._inner, self._book = inner, book
+        self._inner, self._delivery_log = inner, delivery_log
         if isinstance(inner, Receiver):
-            inner.book = book
+            inner.delivery_log = delivery_log
 
     async def deliver(self, message: Message) -> None:
-        """Deliver, and note what became of it."""
-        self._book.given(message)
+        """Deliver, and record the outcome."""
+        self._delivery_log.given(message)
         try:
             await self._inner.deliver(message)
         except PermanentError:
-            self._book.denied.add(message.id)
+            self._delivery_log.denied.add(message.id)
             raise
         except Exception:
             if message.attempt > len(self.policy.backoff.waits):
-                self._book.denied.add(message.id)
+                self._delivery_log.denied.add(message.id)
             raise
-        self._book.took(message)
+        self._delivery_log.took(message)
 
     async def close(self) -> None:
-        """Close what is inside."""
+        """Close the inner destination."""
         await self._inner.close()

@@ -1,4 +1,4 @@
-"""Many worlds, one after the other, until a guarantee does not hold."""
+"""Runs many worlds, one after the other, until a guarantee does not hold."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ TIDY_EVERY = 50
 
 @dataclass(frozen=True)
 class FailedSeed:
-    """A seed, what does not hold in its world, and how that came about."""
+    """A seed whose world violates a guarantee, with the violations and the trace."""
 
     seed: int
     violations: tuple[str, ...]
     trace: tuple[str, ...]
 
     def __str__(self) -> str:
-        """The story, the last part of it in full."""
+        """The violations, and the last lines of the trace."""
         left_out = len(self.trace) - SHOWN
         lines = [f"seed {self.seed}: {self.violations[0]}"]
         lines += [f"  also: {each}" for each in self.violations[1:5]]
@@ -37,7 +37,7 @@ class FailedSeed:
 
 
 class GuaranteeError(AssertionError):
-    """A guarantee does not hold; `finding` has the seed."""
+    """A guarantee does not hold; `finding` has the seed and the trace."""
 
     def __init__(self, finding: FailedSeed) -> None:
         self.finding = finding
@@ -54,12 +54,12 @@ def simulate(
     progress: Callable[[int], None] | None = None,
     **size: Any,
 ) -> int:
-    """Live through a world for each seed; answers how many. Raises GuaranteeError at the first that fails.
+    """Run a world for each seed and return their number. Raises GuaranteeError at the first that fails.
 
-    Of a chart that is given in several versions the later ones are deployed while instances live. Without
-    `handlers` invented ones do the work, and fail as the charts foresee. `payloads` make the data
-    of events by name, and `context` that of new instances, from a random generator; data of declared types
-    is made by itself. `size`: processes, clients, calls, instances, seconds of a Scenario.
+    If a chart is given in several versions, the later ones are deployed while instances are live. Without
+    `handlers`, generated ones do the work, and fail with the codes that the charts handle. `payloads` make
+    the data of events by name, and `context` that of new instances, from a random generator; data of declared
+    types is generated. `size`: processes, clients, calls, instances, seconds of a Scenario.
     """
     scenario = Scenario(
         charts or (*CHARTS, *NEWER),
@@ -80,12 +80,12 @@ def simulate(
 
 
 def general() -> Scenario:
-    """A bit of everything."""
+    """The scenario of all built-in charts."""
     return Scenario((*CHARTS, *NEWER), counted=True)
 
 
 def explore(seed: int, scenario: Scenario) -> FailedSeed | None:
-    """One world; what was found, if anything was."""
+    """Run one world; None if all guarantees hold."""
     gc.disable()
     try:
         world = World(seed, scenario)

@@ -1,4 +1,4 @@
-"""What is simulated, and how much of it."""
+"""The input of a simulation: charts, handlers, clients and sizes."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from headway.worker.handlers import Handlers
 
 @dataclass(frozen=True)
 class Scenario:
-    """Charts, who handles their work, what clients send, and the size of the world.
+    """Charts, handlers, payloads of clients, and the size of a world.
 
-    Of a chart that is given in several versions the first lives from the beginning; the others come while
-    its instances live.
+    If a chart is given in several versions, a world starts with the first, and the others are deployed while
+    instances are live.
     """
 
     charts: Sequence[Charted]
@@ -36,13 +36,13 @@ class Scenario:
     instances: int = 3
     seconds: float = 7.0
     endless: bool = False
-    """Whether lives never come to rest by themselves: then only what is late is waited for."""
+    """Whether instances never settle by themselves: then the end waits only for what is overdue."""
     counted: bool = False
-    """Whether what is added to shared counters is all written beside transitions, and can be added up."""
+    """Whether all additions to shared counters are declared on transitions, so that they can be summed."""
 
     @property
     def name(self) -> str:
-        """What it is about."""
+        """The names of the charts."""
         return "+".join(dict.fromkeys(chart.name for chart in self.compiled))
 
     @cached_property
@@ -52,7 +52,7 @@ class Scenario:
 
     @cached_property
     def first(self) -> list[Chart]:
-        """The version of each chart that lives from the beginning."""
+        """The version of each chart that a world starts with."""
         oldest: dict[str, Chart] = {}
         for chart in self.compiled:
             oldest.setdefault(chart.name, chart)
@@ -65,13 +65,13 @@ class Scenario:
 
     @cached_property
     def newest(self) -> dict[str, int]:
-        """To which version of which charts living instances are brought."""
+        """The version of each chart to which live instances are upgraded."""
         known = {chart.name: chart.version for chart in self.compiled}
         return {chart.name: known[chart.name] for chart in self.first if chart.version < known[chart.name]}
 
     @cached_property
     def choices(self) -> dict[tuple[str, int], ClientChoices]:
-        """What clients could do, by chart: made once, for it costs more than a small world."""
+        """The choices of clients by chart: built once, because building takes longer than a small world."""
         return {
             (chart.name, chart.version): ClientChoices(chart, self.payloads, self.context)
             for chart in self.compiled
@@ -79,13 +79,13 @@ class Scenario:
 
     @cached_property
     def end_users(self) -> list[Actor]:
-        """Those who reach only what is theirs, if the charts say whose anything is."""
+        """Actors who may reach only their own instances, if the charts declare owners."""
         owned = any(chart.people for chart in self.compiled)
         return [end_user(name, self.compiled) for name in END_USERS if owned]
 
     @cached_property
     def spawned(self) -> set[str]:
-        """Charts whose instances are begun by others, unless all are."""
+        """Charts whose instances are spawned by others, unless all charts are."""
         found = {
             action.chart
             for chart in self.compiled

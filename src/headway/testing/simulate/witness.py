@@ -1,4 +1,4 @@
-"""The witness: sees every call to an engine and every handler that runs, and keeps the trace of a run."""
+"""Observes every engine call and every running handler, and keeps the trace of a run."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ Handler = Callable[[Work], Any]
 
 
 class Trace:
-    """Lines with the virtual time and whose they are."""
+    """The log of a run: lines with virtual time and source."""
 
     def __init__(self, time: Callable[[], float]) -> None:
         self._time = time
         self._lines: list[tuple[float, str, str]] = []
 
     def note(self, who: str, what: str) -> None:
-        """Something has happened."""
+        """Add a line."""
         self._lines.append((self._time(), who, what))
 
     @property
@@ -36,12 +36,12 @@ class Trace:
 
     @property
     def hash(self) -> str:
-        """The same for two runs only if they are the same."""
+        """A hash of all lines: equal for equal runs."""
         return sha256("\n".join(self.lines).encode()).hexdigest()[:16]
 
 
 class HandlerRun(NamedTuple):
-    """A handler that runs, in a process, until when by its worker's own clock."""
+    """A running handler: its process, its attempt, and its worker's clock."""
 
     process: str
     attempt: Attempt
@@ -50,24 +50,24 @@ class HandlerRun(NamedTuple):
     holds: Callable[[], bool]
 
     def believes(self) -> bool:
-        """Whether its worker is sure to have the lease."""
+        """Whether its worker believes that it holds the lease."""
         return self.holds() and self.monotonic() < self.running.lease_until
 
 
 class Witness:
-    """Keeps what was answered, who claimed what, and which handlers run."""
+    """Records answers, claims and running handlers, and checks that they do not contradict each other."""
 
     def __init__(self, violated: Callable[[str], None]) -> None:
         self._violated = violated
         self.clocks_agree = True
-        """Whether a lease is as long for its worker as for the database."""
-        self.begun_anew: set[Key] = set()
-        """Work that an upgrade has begun anew: who did it before learns so by the next heartbeat."""
+        """Whether workers and the database see a lease end at the same time."""
+        self.restarted: set[Key] = set()
+        """Work that an upgrade has restarted: its earlier worker learns it from the next heartbeat."""
         self.runs: list[HandlerRun] = []
         self.claimed: dict[Attempt, str] = {}
         self.receipts: list[tuple[Key, Receipt]] = []
         self.cancelled: dict[tuple[Key, int], None] = {}
-        """Who was cancelled with all its children, and where that has brought it."""
+        """Instances that were cancelled with their children, with the step of the cancellation."""
         self._answers: dict[Key, str] = {}
         self._fired: Counter[Key] = Counter()
         self._ended: Counter[Attempt] = Counter()
@@ -78,8 +78,8 @@ class Witness:
     # Calls.
 
     def watch(self, engine: Any) -> None:
-        """See what an engine is asked, alone or among others, and what it answers."""
-        wait, outcome = engine._wait, engine._outcome  # noqa: SLF001 - all calls pass there
+        """Record the orders of an engine, and their answers."""
+        wait, outcome = engine._wait, engine._outcome  # noqa: SLF001 - all calls go through these
         before: dict[int, int] = {}
 
         def waits(loop: object, *calls: tuple[Order, object]) -> None:
@@ -114,27 +114,29 @@ class Witness:
             self._violated(f"the request {key[1]} got two answers: {self._answers[key]} and {text}")
 
     def _is_alone(self, order: Order, receipt: Receipt, latest: int) -> None:
-        """Each place in an instance's history belongs to one call, and comes after those answered before."""
+        """Each step of an instance belongs to one call, and comes after the steps answered before it."""
         name = order.act.name if isinstance(order.act, Event) else type(order.act).__name__
         place = (order.key, receipt.seq)
         if place in self._places:
-            self._violated(f"{name} and {self._places[place]} both brought {order.key[1]} to {receipt.seq}")
+            self._violated(f"{name} and {self._places[place]} both have step {receipt.seq} of {order.key[1]}")
         self._places[place] = name
         if receipt.seq <= latest:
-            self._violated(f"{name} brought {order.key[1]} to {receipt.seq} after it was at {latest}")
+            self._violated(
+                f"{name} has step {receipt.seq} of {order.key[1]}, and step {latest} was answered before"
+            )
         self._latest[order.key] = max(self._latest.get(order.key, 0), receipt.seq)
         if order.expected_seq is not None:
             self._wins.append((order.key, order.expected_seq, receipt.seq))
 
     def check_wins(self) -> None:
-        """Who expected a version found it: nobody else came between, and nobody else has won with it."""
+        """A call with an expected version ran at that version, and only one call did."""
         winners: Counter[tuple[Key, int]] = Counter()
         for key, expected, seq in self._wins:
             between = [self._places[key, n] for n in range(expected + 1, seq) if (key, n) in self._places]
             winners[key, expected] += 1
             if between or winners[key, expected] > 1:
                 self._violated(
-                    f"{key[1]} was expected at {expected}, and {between or 'another call'} came first"
+                    f"a call expected {key[1]} at step {expected}, but {between or 'another call'} came first"
                 )
 
     def _belongs(self, tenant: str, event: Event) -> None:
@@ -155,13 +157,13 @@ class Witness:
     # Handlers.
 
     def claims(self, rows: list[WorkRow]) -> None:
-        """Work was handed out."""
+        """Record claimed work."""
         for row in rows:
             self.claimed[row.tenant, row.id, row.attempt] = row.worker or ""
 
     def begins(self, work: Work, monotonic: Callable[[], float]) -> HandlerRun:
-        """A handler begins."""
-        running, held = work._running, work._parts.attempts.held  # noqa: SLF001 - a witness sees everything
+        """Record that a handler starts."""
+        running, held = work._running, work._parts.attempts.held  # noqa: SLF001 - the check needs the worker's own view
         holds = lambda: held.get(running.key) is running and not running.ending  # noqa: E731 - short
         run = HandlerRun(PROCESS.get(), running.ref.key, running, monotonic, holds)
         self.runs.append(run)
@@ -169,8 +171,8 @@ class Witness:
         return run
 
     def looks(self, run: HandlerRun) -> None:
-        """Nobody else who does the same work may be sure to have its lease."""
-        if not self.clocks_agree or run.attempt[:2] in self.begun_anew or not run.believes():
+        """No two workers may believe at once that they hold the lease of the same work."""
+        if not self.clocks_agree or run.attempt[:2] in self.restarted or not run.believes():
             return
         for other in self.runs:
             if other is not run and other.attempt[:2] == run.attempt[:2] and other.believes():
@@ -180,9 +182,9 @@ class Witness:
                 )
 
     def ends(self, run: HandlerRun) -> None:
-        """A handler has ended."""
+        """Record that a handler has ended."""
         self.runs.remove(run)
 
     def gone(self, process: str) -> None:
-        """A process is no more, and its handlers with it."""
+        """Forget the handlers of a process that was killed."""
         self.runs = [run for run in self.runs if run.process != process]

@@ -1,4 +1,4 @@
-"""A world from one seed: processes on one database, clients, receivers, and fate."""
+"""A simulated world from one seed: processes on one database, clients, receivers, and faults."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from headway.testing.memory.tables import Tables
 from headway.testing.simulate.audit import Auditor
 from headway.testing.simulate.chaos import Chaos, Deploy
 from headway.testing.simulate.clients import ClientChoices, SimulatedClient, names
-from headway.testing.simulate.database import DatabaseClock, UnreliableStore, Weather
-from headway.testing.simulate.ending import Ending
+from headway.testing.simulate.database import ConnectionFaults, DatabaseClock, UnreliableStore
+from headway.testing.simulate.final_check import FinalCheck
 from headway.testing.simulate.loop import StandstillError, generator, new_loop
-from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, Fortune, Parts, Process, watched
-from headway.testing.simulate.receivers import KINDS, Book, Mood, Receiver, Recorded
+from headway.testing.simulate.process import KEPT, KEPT_SHORTLY, HandlerFaults, Parts, Process, watched
+from headway.testing.simulate.receivers import KINDS, DeliveryLog, Receiver, ReceiverFaults, Recorded
 from headway.testing.simulate.scenario import Scenario
 from headway.testing.simulate.witness import Trace, Witness
 
 LOG = getLogger("headway")
 PATIENCE = 240.0
-"""So many seconds everything has to come to rest after fate has left."""
+"""Seconds within which all work must be finished after the faults have ended."""
 FAR_AWAY = 4.0
-"""What is due later than in so many seconds is not waited for: the database's clock goes there."""
+"""If nothing is due within this many seconds, the database's clock jumps to the next due time."""
 
 
 class ViolationError(AssertionError):
@@ -42,7 +42,7 @@ class ViolationError(AssertionError):
 
 
 class World:
-    """One run. `violations` holds what was found, `trace` how it came about."""
+    """One run. `violations` lists the guarantees that do not hold, `trace` what happened."""
 
     def __init__(self, seed: int, scenario: Scenario) -> None:
         self.seed, self.scenario = seed, scenario
@@ -52,29 +52,29 @@ class World:
         self.violations: list[str] = []
         self.tables = Tables()
         self.clock = DatabaseClock(self.loop)
-        self.weather = Weather(generator(random.random()))
-        self.fortune = Fortune(generator(random.random()))
-        self.moods = [Mood(generator(random.random())) for _ in KINDS]
+        self.connection_faults = ConnectionFaults(generator(random.random()))
+        self.handler_faults = HandlerFaults(generator(random.random()))
+        self.receiver_faults = [ReceiverFaults(generator(random.random())) for _ in KINDS]
         self.prunes = random.random() < 0.3  # noqa: PLR2004 - in three worlds of ten
-        """Whether instances are deleted soon after they have ended."""
+        """Whether instances are pruned soon after they have ended."""
         self.witness = Witness(self.violated)
         self.charts = {(chart.name, chart.version): chart for chart in scenario.compiled}
         self.auditor = Auditor(self.tables, self.charts, self.violated, self.trace)
-        self.auditor.customs.begun_anew = self.witness.begun_anew.add
+        self.auditor.upgrade_check.restarted = self.witness.restarted.add
         self._choices = scenario.choices
         self.tables.watchers.append(self.auditor.committed)
-        self.books: dict[str, Book] = {}
+        self.delivery_logs: dict[str, DeliveryLog] = {}
         self.processes: dict[int, Process | None] = {}
         self.deployed: set[int] = set()
-        """The processes that know new versions of the charts."""
+        """The processes that have the new versions of the charts."""
         self.forgetful: set[int] = set()
-        """Those of them that know no older ones any more."""
+        """Those of them that do not have the older versions any more."""
         self._deploy: Deploy | None = None
         self._lives = 0
         handlers = watched(
             scenario.compiled,
             scenario.handlers,
-            fortune=self.fortune,
+            handler_faults=self.handler_faults,
             witness=self.witness,
             time=self.loop.time,
         )
@@ -89,12 +89,12 @@ class World:
         )
 
     def violated(self, what: str) -> None:
-        """A guarantee does not hold."""
+        """Report that a guarantee does not hold."""
         self.trace.note("VIOLATION", what)
         self.violations.append(what)
 
     def run(self) -> None:
-        """Live from beginning to end; what contradicts a guarantee is in `violations`."""
+        """Run from beginning to end; violated guarantees are in `violations`."""
         small_pages = patch.object(versions, "PAGE", 2)
         with _quiet(self), patch("secrets.token_hex", self._token), small_pages:
             try:
@@ -106,10 +106,10 @@ class World:
         for failure in self.loop.failures:
             self.violated(failure)
 
-    # Fate's part.
+    # Called by faults and deployments.
 
     def crash(self, number: int) -> None:
-        """A process is gone from one moment to the next."""
+        """Kill a process."""
         process = self.processes[number]
         if process is not None:
             self.trace.note(process.name, "is killed")
@@ -118,19 +118,19 @@ class World:
             self.witness.gone(process.name)
 
     async def begin(self, number: int) -> None:
-        """A process begins where none is; it tries until the database lets it."""
+        """Start a process if none runs; try until the database accepts its connection."""
         while self.processes.get(number) is None:
             self._lives += 1
             name = f"p{number}.{self._lives}"
-            link = UnreliableStore(self.tables, self.clock, self.loop, self.weather)
+            link = UnreliableStore(self.tables, self.clock, self.loop, self.connection_faults)
             process = Process(name, link, self._known_by(number), self._parts)
             self._claims_seen(process)
-            self.trace.note(name, "begins")
+            self.trace.note(name, "starts")
             self.processes[number] = process
             try:
                 await process.serve(partial(_start, process))
-            except Exception as error:  # noqa: BLE001 - whatever stops it, it is tried again
-                self.trace.note(name, f"could not begin: {type(error).__name__}")
+            except Exception as error:  # noqa: BLE001 - any error is followed by another try
+                self.trace.note(name, f"could not start: {type(error).__name__}")
                 if self.processes[number] is process:
                     self.crash(number)
                 await asyncio.sleep(0.5)
@@ -141,12 +141,12 @@ class World:
         return self.scenario.compiled if number in self.deployed else self.scenario.first
 
     async def shut(self, number: int) -> None:
-        """A process ends in good order, or is killed on the way."""
+        """Shut a process down; a fault may kill it meanwhile."""
         process = self.processes[number]
         if process is None:
             return
-        self.trace.note(process.name, "is told to end")
-        with suppress(Exception):  # one that cannot stop in good order is ended all the same
+        self.trace.note(process.name, "shuts down")
+        with suppress(Exception):  # a process that fails to shut down is killed
             async with asyncio.timeout(20.0):
                 await process.serve(partial(_stop, process))
         if self.processes[number] is process:
@@ -162,7 +162,7 @@ class World:
         for number in range(random.randint(1, scenario.processes)):
             await self.begin(number)
         chaos = Chaos(self, generator(random.random()))
-        lives = [chaos.reign(scenario.seconds * random.uniform(0.5, 1.0))]
+        lives = [chaos.run(scenario.seconds * random.uniform(0.5, 1.0))]
         if scenario.newest and random.random() < 0.4:  # noqa: PLR2004 - in four worlds of ten
             self._deploy = Deploy(self, generator(random.random()))
             lives.append(self._deploy.go(scenario.seconds * 0.7))
@@ -173,7 +173,7 @@ class World:
             if error := task.exception():
                 self.violated(f"{type(error).__name__}: {error}")
         await self._rest()
-        Ending(self).check()
+        FinalCheck(self).check()
 
     async def _client(self, number: int) -> None:
         random = generator(self._random.random())
@@ -190,14 +190,14 @@ class World:
             elif self.auditor.snapshot(key) is not None:
                 await self._act(client, key, choice, random)
             elif not self.prunes or keys.index(key) % self.scenario.clients == number:
-                # A name is given once: who comes late must not bring back what was deleted.
+                # An id is used once: a late call must not create a deleted instance again.
                 request_id = client.request_id(always=self.prunes)
                 await client.create(key, choice.chart.name, choice.context(random), request_id)
 
     async def _try(
         self, client: SimulatedClient, key: Key, choice: ClientChoices, *, by: Actor, random: Random
     ) -> None:
-        """An end user sends or reads what may not be theirs, or begins something for another."""
+        """An end user sends to, reads or creates an instance that may belong to another."""
         snapshot, lines = self.auditor.snapshot(key), self.auditor.lines.get(key, [])
         if snapshot is None:
             request_id = client.request_id(always=True)
@@ -209,12 +209,12 @@ class World:
         await client.send(key, choice.tried(snapshot, random, by), client.request_id(), None)
 
     def _begun(self) -> list[Chart]:
-        """The charts that clients begin instances of."""
+        """The charts whose instances clients create."""
         spawned = self.scenario.spawned
         return [chart for chart in self.scenario.first if chart.name not in spawned]
 
     async def _act(self, client: SimulatedClient, key: Key, choice: ClientChoices, random: Random) -> None:
-        """Do something with an instance, or with one of its children."""
+        """Send an event to an instance or to one of its children, or cancel it."""
         request_id = client.request_id()
         family = [
             row for row in self.tables.instances.values() if row.parent == key[1] and row.tenant == key[0]
@@ -239,11 +239,11 @@ class World:
     async def _serve(self, call: Any) -> Any:
         alive = [process for process in self.processes.values() if process is not None]
         if not alive:
-            raise ConnectionError("nobody is there")
+            raise ConnectionError("no process runs")
         return await self._random.choice(alive).serve(call)
 
     async def _rest(self) -> None:
-        """Let everything come to rest, as it must when nothing stands in the way."""
+        """Wait until all work is finished, which must happen when there are no faults."""
         for number in self.processes:
             await self.begin(number)
         if self._deploy is not None:
@@ -251,24 +251,24 @@ class World:
         until = self.loop.now + PATIENCE
         while waits := self.waits_for(self.clock.now()):
             if self.loop.now > until:
-                self.violated(f"no rest: {'; '.join(waits[:5])}")
+                self.violated(f"still not done: {'; '.join(waits[:5])}")
                 return
             await self._skip()
             await asyncio.sleep(0.25)
 
     async def _skip(self) -> None:
-        """Let the database's time pass at once when nothing happens before it is later."""
+        """Move the database's clock to the next due time if nothing happens before it."""
         now = self.clock.now()
         dues = [letter.due for letter in self.tables.letters.values() if not letter.dead]
         dues += [row.leased_until or row.due for row in self.tables.work.values()]
         dues += [row.due for row in self.tables.timers.values() if self._meant_for(row) <= now]
         if dues and not self.witness.runs and (ahead := (min(dues) - now).total_seconds()) > FAR_AWAY:
             self.witness.clocks_agree = False
-            self.trace.note("database", f"lets {ahead:.3f} s pass")
+            self.trace.note("database", f"moves its clock ahead by {ahead:.3f} s")
             self.clock.jump(ahead)
 
     def waits_for(self, now: datetime) -> list[str]:
-        """What is not done yet, and has to be."""
+        """The timers, work, letters and messages that are not finished yet."""
         tables = self.tables
         waits = [f"timer {row.id}" for row in tables.timers.values() if self._meant_for(row) <= now]
         waits += [
@@ -281,30 +281,35 @@ class World:
             for letter in tables.letters.values()
             if not letter.dead
         ]
-        for book in self.books.values():
-            cursor = tables.consumers.get(book.name)
+        for delivery_log in self.delivery_logs.values():
+            cursor = tables.consumers.get(delivery_log.name)
             waits += [
-                f"message {row.id} for {book.name}"
+                f"message {row.id} for {delivery_log.name}"
                 for row in tables.messages
                 if (cursor is None or row.cursor > cursor)
-                and book.filter.takes(row.tenant, row.kind, row.name)
+                and delivery_log.filter.takes(row.tenant, row.kind, row.name)
             ]
         return waits
 
     def _meant_for(self, timer: TimerRow) -> datetime:
-        """When a timer was to fire, before anything stood in the way."""
+        """When a timer was first due, before it was postponed."""
         snapshot = self.auditor.snapshot((timer.tenant, timer.instance))
         known = None if snapshot is None else snapshot.timers.get(timer.id)
         return timer.due if known is None else known.due
 
-    # What processes are made of.
+    # The parts of processes.
 
     def _receivers(self) -> list[Destination]:
-        return [Receiver(name, mood, self.trace) for name, mood in zip(KINDS, self.moods, strict=True)]
+        return [
+            Receiver(name, faulty, self.trace)
+            for name, faulty in zip(KINDS, self.receiver_faults, strict=True)
+        ]
 
     def _recorded(self, destination: Destination) -> Recorded:
-        book = self.books.setdefault(destination.name, Book(destination, self.violated))
-        return Recorded(destination, book)
+        delivery_log = self.delivery_logs.setdefault(
+            destination.name, DeliveryLog(destination, self.violated)
+        )
+        return Recorded(destination, delivery_log)
 
     def _claims_seen(self, process: Process) -> None:
         store: Any = process.link
@@ -333,7 +338,7 @@ async def _stop(process: Process, _engine: Engine) -> None:
 
 
 class _Errors(Handler):
-    """What is logged as an error with its exception is one that nobody has foreseen."""
+    """Reports exceptions that are logged as errors: they are bugs of the engine."""
 
     def __init__(self, world: World) -> None:
         super().__init__(ERROR)
@@ -346,7 +351,7 @@ class _Errors(Handler):
 
 @contextmanager
 def _quiet(world: World) -> Iterator[None]:
-    """Let the log of a run be heard by nobody but the world."""
+    """Send the log of a run to the world only."""
     handler, level, propagate = _Errors(world), LOG.level, LOG.propagate
     LOG.addHandler(handler)
     LOG.setLevel(ERROR)

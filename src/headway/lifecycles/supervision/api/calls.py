@@ -45,7 +45,7 @@ NOTHING_SAID = Move()
 
 
 class Doing(NamedTuple):
-    """The event that an action is, and what its body may tell."""
+    """The event of an action, and the data that its body may have."""
 
     event: str
     takes: tuple[str, ...] = ()
@@ -192,7 +192,7 @@ class Calls:
         try:
             await self.row(name)
         except UnknownInstanceError as error:
-            raise Problem("cursor", "what the cursor names is no longer there") from error
+            raise Problem("cursor", "the instance that the cursor names no longer exists") from error
         return name
 
 

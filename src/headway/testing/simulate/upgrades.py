@@ -1,4 +1,4 @@
-"""The customs: what an upgrade has made of an instance is what the new chart says, and an undo undoes it."""
+"""Checks upgrades: an upgraded instance is as its new chart says, and an undo restores what was before."""
 
 from __future__ import annotations
 
@@ -10,33 +10,35 @@ from headway.statechart.chart import Chart
 from headway.statechart.model import Upgrade
 from headway.statechart.snapshot import Snapshot, Timer
 from headway.store.rows import HistoryRow, Key
-from headway.testing.simulate.acts import UNDO, UPGRADE, Charts
+from headway.testing.simulate.effects import UNDO, UPGRADE, Charts
 
 KEPT = ("states", "context", "timers", "asks", "counters", "votes", "acted", "memory", "since")
-"""What an instance has again after an undo; attempts only ever count on."""
+"""Fields that an undo restores; attempts are not restored, they only grow."""
 
 
-class Customs:
+class UpgradeCheck:
     """Compares an instance before and after its version has changed."""
 
     def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
         self._charts, self._violated = charts, violated
         self._before: dict[Key, Snapshot] = {}
-        self.begun_anew: Callable[[Key], None] = lambda _work: None
-        """Is told of work whose attempt was ended by a change of the version."""
+        self.restarted: Callable[[Key], None] = lambda _work: None
+        """Called for work whose attempt was ended by a change of the version."""
 
-    def passes(
+    def check(
         self, key: Key, before: Snapshot, after: Snapshot, *, lines: list[HistoryRow], now: datetime
     ) -> None:
-        """An instance has moved: by an upgrade, by something else, or by several things at once."""
+        """Check a committed change of an instance, which may be an upgrade, a step, or several at once."""
         name = key[1]
         known = self._before.pop(key, None)
         changes = [line for line in lines if line.transition in {UPGRADE, UNDO}]
         if before.version != after.version and not changes:
-            self._violated(f"{name} went from version {before.version} to {after.version} by no upgrade")
+            self._violated(
+                f"{name} changed from version {before.version} to {after.version} without an upgrade"
+            )
         for work in before.work.values() if changes else ():
             if all((each.id, each.attempt) != (work.id, work.attempt) for each in after.work.values()):
-                self.begun_anew((key[0], work.id))
+                self.restarted((key[0], work.id))
         if len({line.seq for line in lines}) != 1 or not changes:
             return
         if changes[0].transition == UNDO:
@@ -51,23 +53,25 @@ class Customs:
             return
         other = [field for field in KEPT if getattr(known, field) != getattr(after, field)]
         if other or known.version != after.version or {*known.work} != {*after.work}:
-            self._violated(f"an undo has left {name} with other {', '.join(other) or 'work'} than before")
+            self._violated(
+                f"after an undo {', '.join(other) or 'work'} of {name} differ from before the upgrade"
+            )
 
     def _upgraded(self, name: str, before: Snapshot, after: Snapshot, line: HistoryRow) -> None:
-        """States go where the rule says, and work that is not begun anew goes on."""
+        """States are mapped as the rule says, and work that is not restarted keeps its attempt."""
         chart = self._charts[after.chart, after.version]
         rule = rule_of(chart, before.version)
         wanted = {to for state in before.states for to in _to(rule, state)}
         if chart.model.computed is None and wanted and {*line.after.split("+")} != wanted:
-            self._violated(f"the upgrade brought {name} to {line.after}, and not to {sorted(wanted)}")
-        going_on = {work.id: work.attempt for work in before.work.values()}
+            self._violated(f"the upgrade moved {name} to {line.after}, not to {sorted(wanted)}")
+        attempts = {work.id: work.attempt for work in before.work.values()}
         for state, work in after.work.items():
-            moved = work.attempt - going_on.get(work.id, work.attempt)
-            if moved != (work.id in going_on and state in rule.restarts):
-                self._violated(f"the upgrade brought the work of {name} in {state} to attempt {work.attempt}")
+            moved = work.attempt - attempts.get(work.id, work.attempt)
+            if moved != (work.id in attempts and state in rule.restarts):
+                self._violated(f"after the upgrade the work of {name} in {state} has attempt {work.attempt}")
 
     def _anchored(self, name: str, before: Snapshot, after: Snapshot, now: datetime) -> None:
-        """The time already waited counts, for timers and questions alike."""
+        """Timers and deadlines of asks keep counting from when their state was entered."""
         waits = waits_of(self._charts[after.chart, after.version])
         for timer in after.timers.values():
             wait = waits.get((timer.state or "", timer.event))
@@ -84,7 +88,7 @@ class Customs:
 
 
 def _dues(after: Snapshot, timer: Timer, wait: timedelta, now: datetime) -> Iterator[datetime]:
-    """When a timer may be due: so long after its state was entered or its question put, or at once."""
+    """When a timer may be due: its delay after its state was entered or its ask opened, or at once."""
     since = after.since[timer.state or ""]
     ask = after.asks.get(timer.state or "")
     for begun in (since, *([ask.since] if ask is not None and ask.since is not None else [])):
@@ -93,7 +97,7 @@ def _dues(after: Snapshot, timer: Timer, wait: timedelta, now: datetime) -> Iter
 
 
 def rule_of(chart: Chart, version: int) -> Upgrade:
-    """How instances of a version come to a chart."""
+    """The rule by which a chart takes instances of a version."""
     found = [rule for rule in chart.model.upgrades if rule.version == version]
     return found[0] if found else Upgrade(version)
 
@@ -105,7 +109,7 @@ def _to(rule: Upgrade, state: str) -> tuple[str, ...]:
 
 @lru_cache(64)
 def waits_of(chart: Chart) -> dict[tuple[str, str], timedelta]:
-    """The timers whose delay the chart says and that come once, by state and event."""
+    """The delays of timers that the chart declares as a constant and that fire once, by state and event."""
     rows = [row for row in chart.model.transitions if isinstance(row.after, int) and not row.repeats]
     found = {(row.source, row.events[0]): row.after for row in rows}
     for node in chart.order:

@@ -1,4 +1,4 @@
-"""What the simulator says that lines of history call for: all that is sure, and nothing that is not."""
+"""The effects that the simulator expects of history lines: all that are certain, and no others."""
 
 import pytest
 
@@ -61,19 +61,19 @@ class Petition(Statechart, cancel="drop"):
     drop = draft.to(dropped)
 
 
-def test_a_question_that_is_held_by_who_is_barred_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever submitted does not delegate the decision; an engine that lets them is found out."""
+def test_an_ask_delegated_by_an_excluded_actor_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The submitter may not delegate the decision; the simulator finds an engine that allows it."""
     assert simulate(Petition, seeds=range(20), calls=25) == 20
     monkeypatch.setattr(asks, "kept_from_all", lambda *_, **__: None)
-    with pytest.raises(GuaranteeError, match=r"can answer nothing in review: ask\.delegate"):
+    with pytest.raises(GuaranteeError, match=r"has no answer in review: ask\.delegate"):
         simulate(Petition, seeds=range(60), calls=25)
 
 
 @pytest.mark.parametrize(
     "effect", [effects.PublishMessage, effects.WriteLog, effects.StoreRecord, effects.Deliver]
 )
-def test_what_entries_and_exits_call_for_is_missed(effect: type, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not only transitions say what is to be told."""
+def test_a_missing_effect_of_an_entry_or_exit_is_found(effect: type, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entry and exit actions have effects too, and the simulator expects them."""
     monkeypatch.setitem(commit.WRITERS, effect, nothing)
-    with pytest.raises(GuaranteeError, match="was called for, and not written"):
+    with pytest.raises(GuaranteeError, match="is missing: the chart declares it"):
         simulate(Bill, seeds=range(30), calls=25)

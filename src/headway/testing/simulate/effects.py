@@ -1,4 +1,4 @@
-"""What a line of history says was done: the actions of its chart, and the effects that these call for."""
+"""Checks effects: the actions that a history line stands for, and the effects that they must have written."""
 
 from __future__ import annotations
 
@@ -25,48 +25,48 @@ HERE = frozenset({None, "", "#_internal"})
 """Targets of what an instance sends to itself."""
 Effect = tuple[str, str]
 """A kind of message, or the word `record`, and a name."""
-Owed = tuple[str, str, Effect]
-"""A tenant, an instance, and what it has called for; no instance stands behind a record."""
+OwnedEffect = tuple[str, str, Effect]
+"""A tenant, an instance and its effect; the instance is empty for a record."""
 RECORD = "record"
 PROGRESS: Effect = ("live", "progress")
 REMINDERS: dict[str, Effect] = {"remind": ("live", "ask.reminded"), "escalate": ("live", "ask.escalated")}
 FILLED = ""
-"""The name of what is named after the context."""
+"""The name of an effect whose name is filled from the context."""
 CASCADE = ":cancel"
-"""How the id ends of a message that no line calls for: a cancellation on its way to the children."""
+"""The end of the id of a message that no history line explains: a cancellation for the children."""
 
 
 @dataclass(frozen=True, eq=False)
-class Acts:
-    """Actions that were run, those that may have been, and whether there may have been others."""
+class ActionsRun:
+    """The actions that certainly ran, those that may have run, and whether others may have run too."""
 
-    sure: tuple[Action, ...] = ()
-    perhaps: tuple[Action, ...] = ()
+    certain: tuple[Action, ...] = ()
+    possible: tuple[Action, ...] = ()
     others: bool = False
 
     @cached_property
     def errors(self) -> int | None:
-        """How many errors they have counted; None when the chart alone does not say."""
-        counts = [each for each in self.sure if isinstance(each, Count) and each.name == "errors"]
-        perhaps = any(isinstance(each, Count) and each.name == "errors" for each in self.perhaps)
-        if self.others or perhaps or any(each.expr is not None for each in counts):
+        """How many errors they have counted; None if the chart alone does not determine it."""
+        counts = [each for each in self.certain if isinstance(each, Count) and each.name == "errors"]
+        possible = any(isinstance(each, Count) and each.name == "errors" for each in self.possible)
+        if self.others or possible or any(each.expr is not None for each in counts):
             return None
         return sum(each.by for each in counts)
 
 
-NONE = Acts()
+NONE = ActionsRun()
 
 
-def acts_of(chart: Chart, line: HistoryRow) -> Acts:
-    """What was done in a step, by the line it has left; `chart` is of the line's version."""
+def actions_run(chart: Chart, line: HistoryRow) -> ActionsRun:
+    """The actions of a step, derived from its history line; `chart` is of the line's version."""
     if line.transition in {UPGRADE, UNDO} or (line.event, line.transition) == ("work.failed", "retry"):
         return NONE
-    return _acts(chart, line.before, line.transition, line.after)
+    return _actions_run(chart, line.before, line.transition, line.after)
 
 
 @lru_cache(KNOWN)
 def active(chart: Chart, states: str) -> frozenset[str]:
-    """All states that are active when these are."""
+    """All states that are active when the given states are."""
     if not states:
         return frozenset()
     return frozenset(node.id for node in chart.configuration(tuple(states.split("+"))))
@@ -74,7 +74,7 @@ def active(chart: Chart, states: str) -> frozenset[str]:
 
 @lru_cache(KNOWN)
 def arcs_from(chart: Chart, before: str) -> dict[str, list[Arc]]:
-    """The transitions that a chart has somewhere, by name."""
+    """The transitions that a chart has from the given states, by name."""
     places = active(chart, before)
     found: dict[str, list[Arc]] = {}
     for arc in chart.arcs:
@@ -85,28 +85,28 @@ def arcs_from(chart: Chart, before: str) -> dict[str, list[Arc]]:
 
 
 @lru_cache(KNOWN)
-def _acts(chart: Chart, before: str, transition: str, after: str) -> Acts:
+def _actions_run(chart: Chart, before: str, transition: str, after: str) -> ActionsRun:
     if chart.scripted:
-        return Acts(others=True)  # an action that fails ends its block there, and the step goes on
-    sure: list[Action] = [] if before else [*chart.model.initial_actions]
-    perhaps = _by_default(chart)
+        return ActionsRun(others=True)  # an action that fails ends its block, and the step continues
+    certain: list[Action] = [] if before else [*chart.model.initial_actions]
+    possible = _by_default(chart)
     for name in transition.split(", ") if before else ():
         arcs = arcs_from(chart, before).get(name, [])
-        (sure if _is_certain(arcs, before == after) else perhaps).extend(_actions(arcs))
+        (certain if _is_certain(arcs, before == after) else possible).extend(_actions(arcs))
     was, now = active(chart, before), active(chart, after)
     for node in chart.order:
         entry, leaving = node.model.entry, node.model.exit
         if node.id in now:
-            # A state in which it was already may have been entered anew, and at the end all are left.
-            (perhaps if node.id in was else sure).extend(_flat(entry))
-            perhaps += _flat(leaving)
+            # A state that was active before may have been entered again, and at the end all are left.
+            (possible if node.id in was else certain).extend(_flat(entry))
+            possible += _flat(leaving)
         elif node.id in was:
-            sure += _flat(leaving)
-    return Acts(tuple(sure), tuple(perhaps), any(map(_says_little, (*sure, *perhaps))))
+            certain += _flat(leaving)
+    return ActionsRun(tuple(certain), tuple(possible), any(map(_says_little, (*certain, *possible))))
 
 
 def _is_certain(arcs: list[Arc], stays: bool) -> bool:  # noqa: FBT001 - one of two places of a line
-    """Whether there is one way to take a transition; where a step stays it may have been a mere vote."""
+    """Whether the actions are determined; a step that stays in its states may only have counted a vote."""
     alike = all(arc.model.actions == arcs[0].model.actions for arc in arcs)
     return alike and not (stays and any(map(needs_votes, arcs)))
 
@@ -117,7 +117,7 @@ def _actions(arcs: list[Arc]) -> tuple[Action, ...]:
 
 
 def _by_default(chart: Chart) -> list[Action]:
-    """What comes along with states that are entered for want of another."""
+    """Actions of default transitions, of states whose initial child or history default is entered."""
     found = [action for state in chart.model.states for action in state.initial_actions]
     remembering = {state.id for state in chart.model.states if state.kind in {"shallow", "deep"}}
     rows = [row for row in chart.model.transitions if row.source in remembering]
@@ -129,75 +129,75 @@ def _flat(blocks: Iterable[tuple[Action, ...]]) -> list[Action]:
 
 
 def _says_little(action: Action) -> bool:
-    """Whether only a run shows what an action does."""
+    """Whether the declaration of an action does not determine its effects."""
     if isinstance(action, Send):
         return action.target_expr is not None or action.target not in HERE
     return isinstance(action, Call | If | ForEach)
 
 
-class Called(NamedTuple):
-    """What was called for, what may have been, and whether more may have been."""
+class ExpectedEffects(NamedTuple):
+    """The effects that must be written, those that may be, and whether others may be too."""
 
-    sure: tuple[Effect, ...]
-    perhaps: tuple[Effect, ...]
+    certain: tuple[Effect, ...]
+    possible: tuple[Effect, ...]
     others: bool
 
 
-class Demands:
-    """Gathers what the instances of one commit call for, and compares it with what was written."""
+class EffectCheck:
+    """Collects the expected effects of one commit, and compares them with what was written."""
 
     def __init__(self, charts: Charts, violated: Callable[[str], None]) -> None:
         self._charts, self._violated = charts, violated
-        self._owed: Counter[Owed] = Counter()
-        self._perhaps: Counter[Owed] = Counter()
-        self._unsaid: set[tuple[str, str]] = set()
+        self._expected: Counter[OwnedEffect] = Counter()
+        self._possible: Counter[OwnedEffect] = Counter()
+        self._unknown: set[tuple[str, str]] = set()
 
-    def call(self, tenant: str, after: Snapshot, seq: int, lines: list[HistoryRow]) -> None:
-        """An instance has come from a step to where it is, by these lines."""
+    def expect(self, tenant: str, after: Snapshot, seq: int, lines: list[HistoryRow]) -> None:
+        """Add the expected effects of the new history lines of an instance."""
         for line in lines:
-            sure, perhaps, others = called_for(
+            certain, possible, others = expected_effects(
                 self._charts[after.chart, line.version], line, child=after.parent is not None
             )
-            self._owed.update(_from(tenant, after.instance, sure))
-            self._perhaps.update(_from(tenant, after.instance, perhaps))
+            self._expected.update(_from(tenant, after.instance, certain))
+            self._possible.update(_from(tenant, after.instance, possible))
             if others:
-                self._unsaid |= {(tenant, after.instance), (tenant, "")}
-        # Only progress leaves no line; where others follow it, they bear its name.
+                self._unknown |= {(tenant, after.instance), (tenant, "")}
+        # Only progress leaves no line; a line of a transition that progress triggers has its event name.
         silent = {*range(seq + 1, after.seq + 1)} - {line.seq for line in lines}
         stirred = {line.seq for line in lines if line.event == "work.progress"}
         if silent or stirred:
-            self._owed[tenant, after.instance, PROGRESS] += len(silent) + len(stirred)
+            self._expected[tenant, after.instance, PROGRESS] += len(silent) + len(stirred)
 
     def settle(self, changes: Changes) -> None:
-        """All of them have called; what was written answers that, no more and no less."""
-        owed, perhaps = self._owed, self._perhaps
+        """Compare what was written with what is expected: no more and no less."""
+        expected, possible = self._expected, self._possible
         for each in _written(changes):
-            filled: Owed = (each[0], each[1], (each[2][0], FILLED))
-            known = each if each in owed or each in perhaps else filled
-            owed[known if known in owed or known in perhaps else each] -= 1
-        for (tenant, instance, effect), number in owed.items():
+            filled: OwnedEffect = (each[0], each[1], (each[2][0], FILLED))
+            known = each if each in expected or each in possible else filled
+            expected[known if known in expected or known in possible else each] -= 1
+        for (tenant, instance, effect), number in expected.items():
             name = f"{' '.join(effect)} of {instance or tenant}"
             if number > 0:
-                self._violated(f"{number} × {name} was called for, and not written")
-            elif -number > perhaps[tenant, instance, effect] and (tenant, instance) not in self._unsaid:
-                self._violated(f"{-number} × {name} was written, and not called for")
-        owed.clear()
-        perhaps.clear()
-        self._unsaid.clear()
+                self._violated(f"{number} × {name} is missing: the chart declares it, and it was not written")
+            elif -number > possible[tenant, instance, effect] and (tenant, instance) not in self._unknown:
+                self._violated(f"{-number} × {name} was written, and the chart does not declare it")
+        expected.clear()
+        possible.clear()
+        self._unknown.clear()
 
 
-def called_for(chart: Chart, line: HistoryRow, *, child: bool) -> Called:
-    """What a line of history calls for."""
+def expected_effects(chart: Chart, line: HistoryRow, *, child: bool) -> ExpectedEffects:
+    """The effects that a line of history must have."""
     kind = line.event.partition(".")[0]
     if not line.transition and kind in REMINDERS:
-        return Called((REMINDERS[kind],), (), others=False)
-    return _called(acts_of(chart, line), child)
+        return ExpectedEffects((REMINDERS[kind],), (), others=False)
+    return _expected_effects(actions_run(chart, line), child)
 
 
 @lru_cache(KNOWN)
-def _called(acts: Acts, child: bool) -> Called:  # noqa: FBT001 - what a result is kept for has no names
-    sure, perhaps = (tuple(_effects(actions, child=child)) for actions in (acts.sure, acts.perhaps))
-    return Called(sure, perhaps, acts.others)
+def _expected_effects(acts: ActionsRun, child: bool) -> ExpectedEffects:  # noqa: FBT001 - cached by position
+    certain, possible = (tuple(_effects(actions, child=child)) for actions in (acts.certain, acts.possible))
+    return ExpectedEffects(certain, possible, acts.others)
 
 
 def _effects(actions: Iterable[Action], *, child: bool) -> Iterator[Effect]:
@@ -212,16 +212,16 @@ def _effects(actions: Iterable[Action], *, child: bool) -> Iterator[Effect]:
             yield "log", action.label
 
 
-def _from(tenant: str, instance: str, effects: Iterable[Effect]) -> Iterator[Owed]:
+def _from(tenant: str, instance: str, effects: Iterable[Effect]) -> Iterator[OwnedEffect]:
     return ((tenant, "" if effect[0] == RECORD else instance, effect) for effect in effects)
 
 
 def is_forwarded(message: MessageRow) -> bool:
-    """Whether a message brings an event that the node it came to could not decide: no line calls for it."""
+    """Whether a message forwards an event that a node could not decide; no history line explains it."""
     return message.kind == "deliver" and "ref" in decode(dict[str, object], message.data or "{}")
 
 
-def _written(changes: Changes) -> Iterator[Owed]:
+def _written(changes: Changes) -> Iterator[OwnedEffect]:
     for message in changes.messages:
         if not (message.id.endswith(CASCADE) or is_forwarded(message)):
             yield message.tenant, message.instance, (message.kind, message.name)
