@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from pydantic import Strict as Strictness
 
 from headway.api.access import Access, Caller
+from headway.api.bodies import LARGEST_WHOLE
 from headway.api.call import HttpCall
 from headway.api.cursors import CursorCipher, CursorCiphers
 from headway.api.keyring import ADMIN, OWN
@@ -20,7 +21,6 @@ from headway.node import Node
 
 MOST_PER_PAGE = 500
 PER_PAGE = 100
-MOST_VERSION = 2**53
 
 Here = Annotated[Node, Depends(attrgetter("node"))]
 Door = Annotated[Access, Depends(attrgetter("access"))]
@@ -79,7 +79,7 @@ def whole_number(text: object) -> object:
     return int(text) if isinstance(text, str) and NUMBER.fullmatch(text) else text
 
 
-VersionNumber = Annotated[int, Strictness(), Field(ge=1, le=MOST_VERSION)]
+VersionNumber = Annotated[int, Strictness(), Field(ge=1, le=LARGEST_WHOLE)]
 OneVersion = Annotated[
     VersionNumber | None,
     BeforeValidator(whole_number, json_schema_input_type=VersionNumber),
