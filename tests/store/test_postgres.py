@@ -467,7 +467,7 @@ PAGES: dict[str, tuple[str, list[Any]]] = {
     "letters to redrive": redriving(LetterQuery("hook"), None),
     "expired work": (EXPIRED_WORK, [None, 10, [*KNOWN]]),
     "next work": (NEXT_WORK, [None]),
-    "old instances": (PRUNE_INSTANCES, [datetime.now(UTC), 10, None]),
+    "old instances": (PRUNE_INSTANCES, [datetime.now(UTC), 10, None, datetime.now(UTC)]),
 }
 
 

@@ -95,7 +95,7 @@ def start(
         seed=seed,
         parent=parent,
         depth=depth,
-        creator=creator or by.id,
+        creator=creator,
     )
     try:
         ready.require_bound()
@@ -308,7 +308,8 @@ def _start(
 ) -> Step | Refusal:
     by, template = event.by, chart.model.owner
     creator = base.creator or by.id
-    base = replace(base, owner=owner_of(template, base.instance, creator, base.context))
+    owner = owner_of(template, base.instance, creator, base.context)
+    base = replace(base, creator=creator, owner=owner)
     draft = draft_of(chart, base, event, now, facts=facts)
     try:
         if by.own:
