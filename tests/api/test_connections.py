@@ -224,7 +224,8 @@ async def test_what_is_under_way_is_finished_before_the_service_stops(tmp_path: 
         callers = [asyncio.create_task(hammer(service)) for _ in range(16)]
         await enough.wait()
     await asyncio.wait(callers)
-    assert {type(error).__name__ for error in lost} <= {"ConnectError"}
+    # A request that crosses the close of its idle connection is reset before anybody has read it.
+    assert {type(error).__name__ for error in lost} <= {"ConnectError", "ReadError"}
     async with serving(database) as service:
         page = (await service.client.get("/v1/instances?limit=500")).json()
         assert sum(item["seq"] - 1 for item in page["items"]) == answered[0]
